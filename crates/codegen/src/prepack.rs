@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use memmap2::MmapMut;
 use relax_loops::fused_bytes::FusedBytes;
+use relax_loops::select::{Weights, Work, select};
 use relax_loops::{Buf, ExKind, Hint, Program, Stage};
 use relax_lower::lir::{DataId, Hold, Inst, KernelId, Lowered, Reg};
 use relax_runtime::kernels::conv::{
@@ -27,7 +28,6 @@ use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 
 use crate::kernel::windows::{Conv, layout_of};
-use relax_loops::select::{Weights, Work, select};
 
 /// A program with packed weights.
 pub(crate) struct Prepacked {

@@ -10,6 +10,7 @@ use relax_base::Symbol;
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
+use crate::extents::elements;
 use crate::rewrite::map_expr;
 use crate::{BinOp, Buffer, Compute, Ex, ExKind, Program, Role, Stage, visit_expr};
 
@@ -43,9 +44,8 @@ fn stage(program: &mut Cow<'_, Program>, k: usize) -> Option<usize> {
     let Stage::Compute(c) = &program.stages[k] else {
         return None;
     };
-    let mut extents = program.bufs[c.out].shape.iter().map(Ex::as_int);
-    let elements = extents.try_fold(1i64, |n, e| n.checked_mul(e?))?;
-    if c.reduce.is_some() || elements < FEW || program.hint(c.out).is_some() {
+    let known = elements(&program.bufs[c.out].shape)?;
+    if c.reduce.is_some() || known < FEW || program.hint(c.out).is_some() {
         return None;
     }
     let parts = parts(program, &c.value);

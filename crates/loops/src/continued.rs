@@ -15,11 +15,16 @@ pub(crate) fn reads(e: &Ex, buf: Buf) -> bool {
     found
 }
 
+/// Returns whether an extent of some buffer reads another one.
+pub fn in_extents(program: &Program, buf: Buf) -> bool {
+    let mut extents = program.bufs.values().flat_map(|b| &b.shape);
+    extents.any(|e| reads(e, buf))
+}
+
 /// Returns the only stage that reads `out`, the result of stage `k`, if that computes each of its
 /// elements from the one at its own place.
 pub(crate) fn only_reader(program: &Program, k: usize, out: Buf) -> Option<(usize, &Compute)> {
-    let in_extents = (program.bufs.values()).any(|b| b.shape.iter().any(|e| reads(e, out)));
-    if in_extents || program.outputs.contains(&out) {
+    if in_extents(program, out) || program.outputs.contains(&out) {
         return None;
     }
     let mut readers =

@@ -59,6 +59,16 @@ fn settle(program: &mut Program, same: &FxHashMap<Var, Var>) {
     }
 }
 
+/// Returns the number of elements of a shape, where all extents are known and it fits 64 bits.
+///
+/// ```
+/// use relax_loops::{Ex, extents::elements};
+/// assert_eq!(elements(&[Ex::idx(2), Ex::idx(3)]), Some(6));
+/// ```
+pub fn elements<'e>(shape: impl IntoIterator<Item = &'e Ex>) -> Option<i64> {
+    (shape.into_iter()).try_fold(1i64, |n, e| n.checked_mul(e.as_int()?))
+}
+
 /// Simplifies quotients and remainders of indices by the axes' extents: `(i * 512 + j) // 512` is
 /// `i` where `j` runs over 512. Such indices are what remains of a reshape that was fused into its
 /// producer.

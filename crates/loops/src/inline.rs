@@ -1,5 +1,6 @@
 //! Decides which computations of a fused program are inlined into their readers rather than stored.
 
+use crate::extents::{elements, simplify_indices};
 use crate::{
     BinOp, Buf, Compute, Ex, ExKind, Program, Readers, Role, Stage, Var, inline_compute_into,
     visit_expr,
@@ -13,7 +14,7 @@ use crate::{
 /// one operator, so that its stages are the ones that it has in a group of several.
 pub fn settle(program: &mut Program) {
     inline(program);
-    crate::extents::simplify_indices(program);
+    simplify_indices(program);
     crate::drop_unused(program);
     crate::epilogue::split(program);
     crate::fused_bytes::split(program);
@@ -71,7 +72,7 @@ fn inline(program: &mut Program) {
 /// only strided loads are multiplied or compared in panels and strips.
 fn windowed(program: &Program, readers: &Readers, c: &Compute) -> bool {
     let extents = &program.bufs[c.out].shape;
-    let known = (extents.iter()).try_fold(1i64, |n, e| n.checked_mul(e.as_int()?));
+    let known = elements(extents);
     let chooses = matches!(c.value.kind(), ExKind::Select(..));
     if !chooses || known.is_some_and(|n| n < SMALL) {
         return false;
@@ -112,12 +113,9 @@ const BLOCKS: i64 = 4096;
 
 /// Returns whether a stage transposes for one that computes, or computes for one that transposes.
 fn apart(program: &Program, readers: &Readers, c: &Compute) -> bool {
-    let shape = &program.bufs[c.out].shape;
-    let elements = shape
-        .iter()
-        .try_fold(1i64, |n, e| n.checked_mul(e.as_int()?));
-    let large = elements.is_some_and(|n| n >= BLOCKS);
-    let some = elements.is_none_or(|n| n >= PIECES);
+    let known = elements(&program.bufs[c.out].shape);
+    let large = known.is_some_and(|n| n >= BLOCKS);
+    let some = known.is_none_or(|n| n >= PIECES);
     if some && (nests(program, c) || apart_of_moves(program, readers, c)) {
         return true;
     }

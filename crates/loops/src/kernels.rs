@@ -32,6 +32,8 @@ pub enum KernelKind {
 
 impl KernelKind {
     /// All kinds.
+    ///
+    /// Invariant: a kind keeps its place, which is its number in files.
     pub const ALL: [KernelKind; 10] = [
         KernelKind::Product,
         KernelKind::QuantizedProduct,

@@ -48,6 +48,7 @@ pub use bounds::{Interval, interval};
 pub use build::{Builder, Nest, TensorRef};
 pub use byte_tables::tabulate;
 pub use children::Children;
+pub use continued::in_extents;
 pub use digits::Digits;
 pub use exec::{ExecError, ExecFault, STEP, execute, execute_for, execute_within, scalar};
 pub use expr::{Ex, ExKind, Operand, Var};
@@ -65,7 +66,7 @@ pub use program::{
 };
 pub use raise::raise_nest;
 pub use reduction_init::with_starts;
-pub use rewrite::{map_expr, map_stmts, simplify, substitute, visit_expr};
+pub use rewrite::{axes_of, map_expr, map_stmts, simplify, substitute, visit_expr};
 pub use round_trip::{as_byte, shorten_round_trips};
 pub use structural_equality::{same_program, same_stages};
 pub use verify::{Problem, Unproven, Verdict, verify};

@@ -86,7 +86,7 @@ pub enum NoInline {
 }
 
 /// Returns the buffers that an expression reads.
-fn reads(e: &Ex, into: &mut FxHashSet<Buf>) {
+pub(crate) fn reads(e: &Ex, into: &mut FxHashSet<Buf>) {
     visit_expr(e, |e| {
         if let ExKind::Load(buf, _) = e.kind() {
             into.insert(*buf);
@@ -95,7 +95,7 @@ fn reads(e: &Ex, into: &mut FxHashSet<Buf>) {
 }
 
 /// Returns the buffers that a stage writes, and those that it reads.
-fn accesses(stage: &Stage) -> (Vec<Buf>, FxHashSet<Buf>) {
+pub(crate) fn accesses(stage: &Stage) -> (Vec<Buf>, FxHashSet<Buf>) {
     let mut read = FxHashSet::default();
     match stage {
         Stage::Compute(c) => {

@@ -155,6 +155,18 @@ pub enum Combiner {
 }
 
 impl Combiner {
+    /// All operations.
+    ///
+    /// Invariant: an operation keeps its place, which is its number in files.
+    pub const ALL: [Combiner; 6] = [
+        Combiner::Sum,
+        Combiner::Prod,
+        Combiner::Max,
+        Combiner::Min,
+        Combiner::And,
+        Combiner::Or,
+    ];
+
     /// The function that combines two values.
     pub fn op(self) -> crate::BinOp {
         use crate::BinOp;

@@ -4,7 +4,8 @@
 use std::borrow::Cow;
 
 use crate::{
-    BinOp, Buf, Buffer, Compute, Ex, ExKind, Hint, Program, Role, Stage, Var, map_expr, visit_expr,
+    BinOp, Buf, Buffer, Compute, Ex, ExKind, Hint, Program, Role, Stage, Var, axes_of, map_expr,
+    visit_expr,
 };
 use relax_base::Symbol;
 use relax_tensor::DType;
@@ -36,11 +37,11 @@ pub fn shifted(program: &Program, buf: Buf) -> Option<Shifted> {
     };
     let from = own_element(program, c, element)?;
     let small = matches!(program.bufs[from].dtype, DType::I8 | DType::U8);
-    (small && axes_of(c, &zero).is_empty()).then_some(Shifted { from, zero })
+    (small && axes_of(&zero, &c.axes).is_empty()).then_some(Shifted { from, zero })
 }
 
 /// Returns the buffer of which an expression is the element at the stage's own indices.
-pub(crate) fn own_element(program: &Program, c: &Compute, e: &Ex) -> Option<Buf> {
+pub fn own_element(program: &Program, c: &Compute, e: &Ex) -> Option<Buf> {
     let ExKind::Load(buf, index) = e.kind() else {
         return None;
     };
@@ -53,20 +54,6 @@ pub(crate) fn own_element(program: &Program, c: &Compute, e: &Ex) -> Option<Buf>
     let fits = (index.iter().zip(&c.axes).enumerate())
         .all(|(k, at)| own(at) || (at.0.as_int() == Some(0) && one(k)));
     (same && index.len() == c.axes.len() && fits).then_some(*buf)
-}
-
-/// Returns the stage's axes that an expression depends on.
-fn axes_of(c: &Compute, e: &Ex) -> Vec<usize> {
-    let mut found = Vec::new();
-    visit_expr(e, |x| {
-        if let ExKind::Var(v) = x.kind()
-            && let Some(axis) = c.axes.iter().position(|a| a == v)
-            && !found.contains(&axis)
-        {
-            found.push(axis);
-        }
-    });
-    found
 }
 
 /// `bound(zero + int32((((int64(x) + bias) << left) * factor + half) >>
@@ -167,7 +154,7 @@ impl Rescaled {
             visit_expr(table, |e| {
                 reads |= matches!(e.kind(), ExKind::Load(b, _) if *b == x)
             });
-            let axes = axes_of(c, table);
+            let axes = axes_of(table, &c.axes);
             if reads || axes.len() > 1 || axes.iter().any(|a| *axis.get_or_insert(*a) != *a) {
                 return None;
             }
@@ -191,7 +178,7 @@ impl Rescaled {
         while let Some(e) = plus.pop() {
             if let Some(buf) = own_element(program, c, e)
                 && found.is_none()
-                && axes_of(c, e).len() == c.axes.len()
+                && axes_of(e, &c.axes).len() == c.axes.len()
             {
                 found = Some(buf);
                 continue;

@@ -1,18 +1,9 @@
 //! The computation that a loop nest spells out, the inverse of [`lower_stage`].
 
+use crate::continued::reads;
 use crate::{
     Buf, Combiner, Compute, Ex, ExKind, Mark, Program, Reduce, Stage, Stmt, Var, lower_stage,
-    visit_expr,
 };
-
-const COMBINERS: [Combiner; 6] = [
-    Combiner::Sum,
-    Combiner::Prod,
-    Combiner::Max,
-    Combiner::Min,
-    Combiner::And,
-    Combiner::Or,
-];
 
 /// Returns the computation over indices whose lowering is exactly this nest, if there is one.
 pub fn raise_nest(program: &Program, body: &[Stmt]) -> Option<Compute> {
@@ -41,10 +32,7 @@ pub fn raise_nest(program: &Program, body: &[Stmt]) -> Option<Compute> {
         }
         _ => None,
     }?;
-    let mut own = false;
-    visit_expr(&found.value, |e| {
-        own |= matches!(e.kind(), ExKind::Load(b, _) if *b == found.out);
-    });
+    let own = reads(&found.value, found.out);
     let stage = Stage::Compute(found);
     let same = !own && lower_stage(program, &stage) == body;
     match stage {
@@ -82,7 +70,7 @@ fn reduction(out: Buf, rank: usize, mut loops: Vec<(Var, Ex)>, value: &Ex) -> Op
     if !matches!(so_far.kind(), ExKind::Load(b, _) if *b == out) {
         return None;
     }
-    let combiner = COMBINERS.into_iter().find(|c| c.op() == *op)?;
+    let combiner = Combiner::ALL.into_iter().find(|c| c.op() == *op)?;
     Some(Compute {
         out,
         axes: loops.into_iter().map(|a| a.0).collect(),

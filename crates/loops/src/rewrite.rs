@@ -79,6 +79,19 @@ pub fn visit_expr<'e>(root: &'e Ex, mut see: impl FnMut(&'e Ex)) {
     }
 }
 
+/// Returns which of some variables an expression depends on, by their positions, in order.
+pub fn axes_of(e: &Ex, axes: &[Var]) -> Vec<usize> {
+    let mut found = Vec::new();
+    visit_expr(e, |x| {
+        if let ExKind::Var(v) = x.kind() {
+            found.extend(axes.iter().position(|a| a == v));
+        }
+    });
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
 /// Rewrites every expression of a block in place, before those of nested blocks.
 pub fn map_stmts(block: &mut [Stmt], f: &mut dyn FnMut(&Ex) -> Ex) {
     let mut work = vec![block];

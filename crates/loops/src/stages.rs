@@ -1,7 +1,7 @@
-//! Lists of stages: what a stage writes, and changes of the list, which keep what is said of stages by
-//! their numbers.
+//! What a stage writes and runs over, and changes of the list of stages, which keep what is said of
+//! stages by their numbers.
 
-use crate::{Buf, Program, Stage, Stmt, statements};
+use crate::{Buf, Compute, Ex, Program, Stage, Stmt, Var, statements};
 
 impl Stage {
     /// Returns the buffers that it stores to, each once, in order.
@@ -23,6 +23,14 @@ impl Stage {
 }
 
 impl Program {
+    /// Returns the loops of a computation: the axes of its result, then those that it reduces over,
+    /// with their extents.
+    pub fn loops(&self, c: &Compute) -> Vec<(Var, Ex)> {
+        let shape = self.bufs[c.out].shape.iter().cloned();
+        let reduced = c.reduce.iter().flat_map(|r| r.axes.iter().cloned());
+        (c.axes.iter().copied().zip(shape)).chain(reduced).collect()
+    }
+
     /// Inserts a stage; kernels keep the stages that they have, and get it if it comes between
     /// these.
     pub fn insert_stage(&mut self, at: usize, stage: Stage) {

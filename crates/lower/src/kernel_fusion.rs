@@ -3,7 +3,7 @@
 //! uses. Programs that have been through `select-kernels` are joined already.
 
 use relax_base::Arena;
-use relax_loops::select::joined::Joined;
+use relax_loops::select::joined::{Joined, arguments};
 use relax_loops::{Ex, ExKind, Program, Var, substitute};
 use rustc_hash::FxHashMap;
 
@@ -87,7 +87,7 @@ fn join(
 }
 
 fn join_as(
-    (whole, mut input): (Joined, usize),
+    (whole, input): (Joined, usize),
     f: &mut LFunc,
     (b, k): (BlockId, usize),
     uses: &mut FxHashMap<Reg, usize>,
@@ -99,35 +99,21 @@ fn join_as(
         Inst::Kernel { kernel, args, .. } => Some((*kernel, args)),
         _ => None,
     };
-    let (last, mut args) = parts(k)?;
-    // From the last to the first: the kernels, their positions, and the registers between them.
-    let (mut chain, mut inputs) = (vec![last], vec![input]);
-    let (mut places, mut between) = (vec![k], Vec::new());
-    while chain.len() < whole.parts() {
-        let r = args[input];
-        let (at, kernel) = maker(&insts[..places[places.len() - 1]], r)?;
-        if uses.get(&r) != Some(&1) {
-            return None;
-        }
-        between.push((r, extents(&insts[at])?));
-        chain.push(kernel);
-        places.push(at);
-        args = parts(at)?.1;
-        if chain.len() < whole.parts() {
-            input = whole.middle(&kernels[kernel].program)?;
-            inputs.push(input);
-        }
-    }
+    // The registers between them, from the last to the first.
+    let mut between = Vec::new();
+    let before = |&(at, _): &(usize, KernelId), input: usize| {
+        let r = parts(at)?.1[input];
+        let made = maker(&insts[..at], r).filter(|_| uses.get(&r) == Some(&1))?;
+        between.push((r, extents(&insts[made.0])?));
+        Some(made)
+    };
+    let program_of = |&(_, kernel): &(usize, KernelId)| Some(&kernels[kernel].program);
+    let (found, inputs) = whole.walk(((k, parts(k)?.0), input), before, program_of)?;
+    let (places, chain): (Vec<usize>, Vec<KernelId>) = found.into_iter().unzip();
     // All arguments are read at the position of the last one.
-    if insts[places[places.len() - 1]..k]
-        .iter()
-        .any(Inst::may_overwrite)
-    {
+    if insts[places[0]..k].iter().any(Inst::may_overwrite) {
         return None;
     }
-    chain.reverse();
-    inputs.reverse();
-    places.reverse();
     let chain = Chain {
         kernels: chain,
         inputs,
@@ -140,11 +126,8 @@ fn join_as(
             found
         }
     }?;
-    let mut all: Vec<Reg> = args.clone();
-    for (&at, &input) in places[1..].iter().zip(&chain.inputs) {
-        let rest = parts(at)?.1.iter().enumerate();
-        all.extend(rest.filter(|(i, _)| *i != input).map(|(_, r)| *r));
-    }
+    let args = places.iter().filter_map(|&at| Some(&parts(at)?.1[..]));
+    let all: Vec<Reg> = arguments(args, &chain.inputs);
     let mut new = insts[k].clone();
     if let Inst::Kernel { kernel, args, .. } = &mut new {
         (*kernel, *args) = (joined, all);

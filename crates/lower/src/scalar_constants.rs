@@ -5,7 +5,7 @@
 //! (`relax_loops::fused_bytes`).
 
 use relax_loops::{
-    Compute, Ex, ExKind, Program, Role, Stage, drop_unused, fused_bytes, inline_compute, visit_expr,
+    Compute, Ex, Program, Role, Stage, drop_unused, fused_bytes, in_extents, inline_compute,
 };
 use relax_tensor::Tensor;
 use rustc_hash::FxHashMap;
@@ -79,20 +79,11 @@ fn takes(def: &KernelDef, input: usize) -> bool {
         return false;
     };
     let hinted = || p.hints.iter().any(|(_, h)| h.operands().contains(&buf));
-    let in_extents = || {
-        let mut reads = false;
-        for e in p.bufs.values().flat_map(|b| &b.shape) {
-            visit_expr(e, |e| {
-                reads |= matches!(e.kind(), ExKind::Load(b, _) if *b == buf);
-            });
-        }
-        reads
-    };
     !def.by_hand
         && p.bufs[buf].shape.is_empty()
         && !p.outputs.contains(&buf)
         && !hinted()
-        && !in_extents()
+        && !in_extents(p, buf)
 }
 
 fn bind_inputs(program: &mut Program, bound: &Bound) {

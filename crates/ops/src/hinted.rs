@@ -4,6 +4,7 @@
 //! computation is this stage and has this hint. An operator with hints says which call that would be
 //! ([`crate::OpDef::hinted`]); whoever shows it expands the call, and compares.
 
+use relax_loops::quantised::own_element;
 use relax_loops::{Buf, Ex, ExKind, Hint, Program};
 use relax_tensor::DType;
 
@@ -39,17 +40,8 @@ impl HintSite<'_> {
         let Some(c) = self.program.stage_of(buf) else {
             return buf;
         };
-        let (ExKind::Cast(e), None) = (c.value.kind(), &c.reduce) else {
-            return buf;
-        };
-        match e.kind() {
-            ExKind::Load(from, index)
-                if index.len() == c.axes.len()
-                    && (index.iter().zip(&c.axes))
-                        .all(|(i, v)| matches!(i.kind(), ExKind::Var(w) if w == v)) =>
-            {
-                *from
-            }
+        match (c.value.kind(), &c.reduce) {
+            (ExKind::Cast(e), None) => own_element(self.program, c, e).unwrap_or(buf),
             _ => buf,
         }
     }

@@ -33,7 +33,7 @@ impl Kernel<'_, '_, '_> {
         let (Some(ka), Some(kb), Some(kc)) = (of(a.0), of(b.0), of(c.out)) else {
             return Ok(false);
         };
-        let axes = contraction::axes(self.program, c);
+        let axes = self.program.loops(c);
         if axes.len() > AXES {
             return Ok(false);
         }

@@ -4,11 +4,10 @@
 use std::ops::Range;
 
 use cranelift_codegen::ir::{InstBuilder, Value, types};
+use relax_loops::select::moves::{Arm, arms};
 use relax_loops::{BinOp, Buf, Compute, Ex, ExKind, Program, Var};
 use relax_runtime::abi;
 use relax_runtime::kernels::strided::MAX_RANK;
-
-use relax_loops::select::moves::{Arm, arms};
 
 use super::strips::{affine, inside};
 use super::{Access, Kernel, Result, digits};
@@ -109,7 +108,7 @@ impl Kernel<'_, '_, '_> {
         }
         // Values are memoised by the address of their expression: those created here are temporary.
         self.memo.push(Default::default());
-        let done = self.emit_copies(c, &shape, along, &pieces);
+        let done = self.emit_copies(c, along, &pieces);
         self.memo.pop();
         done.map(|()| true)
     }
@@ -177,13 +176,7 @@ impl Kernel<'_, '_, '_> {
         Some(Joined { loops, parts })
     }
 
-    fn emit_copies(
-        &mut self,
-        c: &Compute,
-        shape: &[Ex],
-        along: usize,
-        pieces: &[Piece<'_>],
-    ) -> Result<()> {
+    fn emit_copies(&mut self, c: &Compute, along: usize, pieces: &[Piece<'_>]) -> Result<()> {
         self.place(c.out)?;
         let size = self.program.bufs[c.out].dtype.size() as i64;
         let (out, extents) = self.of(c.out);
@@ -191,7 +184,7 @@ impl Kernel<'_, '_, '_> {
         for k in (1..extents.len()).rev() {
             out_steps[k - 1] = self.b.ins().imul(out_steps[k], extents[k]);
         }
-        let axes: Vec<(Var, Ex)> = c.axes.iter().copied().zip(shape.iter().cloned()).collect();
+        let axes = self.program.loops(c);
         let zero = self.b.ins().iconst(types::I64, 0);
         let mut begin = zero;
         for piece in pieces {

@@ -8,11 +8,11 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, types};
-use relax_loops::{Compute, Ex, Var};
+use relax_loops::extents::elements;
+use relax_loops::select::moves::{Chosen, chosen};
+use relax_loops::{Compute, Ex, Var, axes_of};
 use relax_runtime::kernels::pick::{AXES, RxPick};
 use relax_runtime::{abi, field, fields};
-
-use relax_loops::select::moves::{Chosen, axes_of, chosen};
 
 use super::nest::Body;
 use super::{Kernel, Result};
@@ -78,13 +78,10 @@ impl Kernel<'_, '_, '_> {
             return Ok(false);
         }
         let groups = groups(&chosen, &c.axes);
-        let count = |axes: &[Ex]| {
-            axes.iter()
-                .try_fold(1i64, |n, e| n.checked_mul(e.as_int()?))
-        };
-        let tables =
-            (groups.iter()).try_fold(0i64, |n, g| n.checked_add(count(&shape[g.axes.clone()])?));
-        let pays = match (count(&shape), tables) {
+        let tables = (groups.iter()).try_fold(0i64, |n, g| {
+            n.checked_add(elements(&shape[g.axes.clone()])?)
+        });
+        let pays = match (elements(&shape), tables) {
             (Some(all), Some(tables)) => all >= SMALL && all / FEW >= tables,
             _ => groups.len() > 1,
         };

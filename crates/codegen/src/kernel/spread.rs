@@ -1,51 +1,17 @@
 //! Loop nests, as people and operators write them, that compute every element of a buffer on its
 //! own: they run as computations over indices do.
 
-use relax_loops::select;
-use relax_loops::{Compute, Ex, ExKind, Mark, Program, Stmt, Var, visit_expr};
+use relax_loops::{Compute, Ex, ExKind, Program, Stmt, Var, raise_nest, select, visit_expr};
 
 use super::strips::{affine, inside};
 use super::translate::has_loads;
 use super::{Kernel, Result};
 
-/// The computation that a statement is: loops over a whole buffer, in the order of its axes, around
-/// one store at just their variables of what does not read the buffer.
+/// The computation that a statement is, of every element on its own.
 fn computation(program: &Program, s: &Stmt) -> Option<Compute> {
-    let (mut axes, mut extents, mut inside) = (Vec::new(), Vec::new(), s);
-    while let Stmt::For {
-        var,
-        extent,
-        mark: Mark::Serial,
-        body,
-    } = inside
-    {
-        axes.push(*var);
-        extents.push(extent);
-        let [one] = &body[..] else {
-            return None;
-        };
-        inside = one;
-    }
-    let Stmt::Store { buf, index, value } = inside else {
-        return None;
-    };
-    let own = |(v, e): (&Var, &Ex)| matches!(e.kind(), ExKind::Var(w) if w == v);
-    let shape = &program.bufs[*buf].shape;
-    let whole = !axes.is_empty()
-        && axes.len() == index.len()
-        && axes.iter().zip(index).all(own)
-        && extents.into_iter().eq(shape);
-    let mut alone = true;
-    visit_expr(value, |e| {
-        alone &= !matches!(e.kind(), ExKind::Load(b, _) if b == buf);
-    });
-    let over: Vec<(Var, Ex)> = axes.iter().copied().zip(shape.iter().cloned()).collect();
-    (whole && alone && reads_inside(program, value, &over)).then(|| Compute {
-        out: *buf,
-        axes,
-        reduce: None,
-        value: value.clone(),
-    })
+    let c = raise_nest(program, std::slice::from_ref(s))?;
+    let alone = c.reduce.is_none() && !c.axes.is_empty();
+    (alone && reads_inside(program, &c.value, &program.loops(&c))).then_some(c)
 }
 
 /// Returns whether all indices that do not depend on data are proven in bounds. The first one that

@@ -4,6 +4,7 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
+use relax_loops::extents::elements;
 use relax_loops::{BinOp, Buf, Combiner, Compute, Ex, ExKind, Var, as_byte, visit_expr};
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
@@ -339,17 +340,13 @@ impl Kernel<'_, '_, '_> {
             Some(Combiner::And | Combiner::Or) => return Ok(false),
             Some(numbers) => combiner(numbers),
         };
-        let shape = self.program.bufs[c.out].shape.clone();
-        let mut axes: Vec<(Var, Ex)> = c.axes.iter().copied().zip(shape).collect();
-        let result_axes = axes.len();
-        axes.extend(c.reduce.iter().flat_map(|r| r.axes.iter().cloned()));
+        let axes = self.program.loops(c);
+        let result_axes = c.axes.len();
         let reduced = axes.len() - result_axes;
         if result_axes > AXES || reduced > AXES || (c.reduce.is_some() && reduced == 0) {
             return Ok(false);
         }
-        let known = |axes: &[(Var, Ex)]| -> Option<i64> {
-            (axes.iter()).try_fold(1i64, |n, a| n.checked_mul(a.1.as_int()?))
-        };
+        let known = |axes: &[(Var, Ex)]| elements(axes.iter().map(|a| &a.1));
         if known(&axes).is_some_and(|n| n < FEW) {
             return Ok(false);
         }

@@ -5,6 +5,7 @@
 //! a side is unsafe, are left to loops.
 
 use cranelift_codegen::ir::Value;
+use relax_loops::extents::elements;
 use relax_loops::{Combiner, Compute, Ex, Var, visit_expr};
 use relax_runtime::kernels::combiner::Combiner as How;
 use relax_runtime::kernels::kinds::Kind;
@@ -43,10 +44,8 @@ impl Kernel<'_, '_, '_> {
         let Some(out) = kind(self.program.bufs[c.out].dtype) else {
             return Ok(false);
         };
-        let shape = self.program.bufs[c.out].shape.clone();
-        let mut axes: Vec<(Var, Ex)> = c.axes.iter().copied().zip(shape).collect();
-        let result_axes = axes.len();
-        axes.extend(c.reduce.iter().flat_map(|r| r.axes.iter().cloned()));
+        let axes = self.program.loops(c);
+        let result_axes = c.axes.len();
         let reduced = axes.len() - result_axes;
         if result_axes > AXES || reduced > AXES || (c.reduce.is_some() && reduced == 0) {
             return Ok(false);
@@ -63,14 +62,12 @@ impl Kernel<'_, '_, '_> {
         if arithmetic && out == Kind::Bool || bitwise && float {
             return Ok(false);
         }
-        let known = (axes.iter()).try_fold(1i64, |n, a| n.checked_mul(a.1.as_int()?));
+        let known = elements(axes.iter().map(|a| &a.1));
         if known.is_some_and(|n| n < FEW) {
             return Ok(false);
         }
         let folded = &axes[result_axes..];
-        let folded = folded
-            .iter()
-            .try_fold(1i64, |n, a| n.checked_mul(a.1.as_int()?));
+        let folded = elements(folded.iter().map(|a| &a.1));
         let beside = side_by_side(c, self.program.bufs[c.out].dtype);
         if reduced > 0 && !beside && folded.is_some_and(|n| n < least(c, out, &axes[..result_axes]))
         {

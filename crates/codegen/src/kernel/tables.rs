@@ -3,6 +3,7 @@
 //! before the loops, and looked up in them.
 
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};
+use relax_loops::extents::elements;
 use relax_loops::{Compute, Ex, ExKind, Mark, Var};
 use relax_runtime::abi;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -119,9 +120,7 @@ impl Kernel<'_, '_, '_> {
         let (Some(&var), Some((extent, rows))) = (c.axes.last(), shape.split_last()) else {
             return Ok(None);
         };
-        let known = rows
-            .iter()
-            .try_fold(1i64, |n, e| n.checked_mul(e.as_int()?));
+        let known = elements(rows);
         if c.reduce.is_some() || known.is_some_and(|n| n < ROWS) {
             return Ok(None);
         }

@@ -5,7 +5,8 @@
 use relax_tensor::DType;
 
 use super::lines::is_element;
-use crate::{BinOp, Buf, Combiner, Compute, Ex, ExKind, Program, Var};
+use crate::extents::elements;
+use crate::{BinOp, Buf, Combiner, Compute, Ex, ExKind, Program};
 
 /// Multiplications below which a call does not pay.
 const FEW: i64 = 512;
@@ -17,8 +18,8 @@ pub fn is_contraction(program: &Program, c: &Compute) -> bool {
         return false;
     };
     let (from, to) = ([of(a.0), of(b.0)], of(c.out));
-    let all = axes(program, c);
-    let known = (all.iter()).try_fold(1i64, |n, a| n.checked_mul(a.1.as_int()?));
+    let loops = program.loops(c);
+    let known = elements(loops.iter().map(|l| &l.1));
     to != DType::BOOL
         && is_element(to)
         && from.iter().all(|&f| is_element(f) && widens(f, to))
@@ -35,13 +36,6 @@ pub fn factors(c: &Compute) -> Option<[(Buf, &[Ex]); 2]> {
         ExKind::Binary(BinOp::Mul, x, y) => Some([factor(x)?, factor(y)?]),
         _ => None,
     }
-}
-
-/// Returns the axes of the result and those that are summed over, with their extents.
-pub fn axes(program: &Program, c: &Compute) -> Vec<(Var, Ex)> {
-    let shape = program.bufs[c.out].shape.iter().cloned();
-    let summed = c.reduce.iter().flat_map(|r| r.axes.iter().cloned());
-    (c.axes.iter().copied().zip(shape)).chain(summed).collect()
 }
 
 /// A factor of the products: elements of a buffer, perhaps converted to a wider type.

@@ -53,17 +53,39 @@ impl Joined {
         }
     }
 
-    /// Returns the number of programs that are joined.
-    pub fn parts(self) -> usize {
+    /// The number of programs that are joined.
+    fn parts(self) -> usize {
         match self {
             Joined::Attention => 3,
             Joined::Pooled | Joined::Heads => 2,
         }
     }
 
-    /// Returns the input of a middle part from the one before; `None` for any other program.
-    pub fn middle(self, p: &Program) -> Option<usize> {
+    /// The input of a middle part from the one before; `None` for any other program.
+    fn middle(self, p: &Program) -> Option<usize> {
         (self == Joined::Attention && softmax(p)).then_some(0)
+    }
+
+    /// Walks from the last part to the first: `before` returns the part that makes an input of one,
+    /// `program` a part's program. Returns the parts, the first one first, and the inputs of all but
+    /// the first from the part before.
+    pub fn walk<'p, P>(
+        self,
+        (last, mut input): (P, usize),
+        mut before: impl FnMut(&P, usize) -> Option<P>,
+        program: impl Fn(&P) -> Option<&'p Program>,
+    ) -> Option<(Vec<P>, Vec<usize>)> {
+        let (mut parts, mut inputs) = (vec![last], vec![input]);
+        while parts.len() < self.parts() {
+            parts.push(before(parts.last()?, input)?);
+            if parts.len() < self.parts() {
+                input = self.middle(program(parts.last()?)?)?;
+                inputs.push(input);
+            }
+        }
+        parts.reverse();
+        inputs.reverse();
+        Some((parts, inputs))
     }
 
     /// Returns the joined program of `parts`, the first one first, if there is a kernel for it.
@@ -92,6 +114,21 @@ impl Joined {
             }
         }
     }
+}
+
+/// Returns what a joined program is called with: the arguments of its first part, then those of each
+/// of the others but for the input from the part before.
+pub fn arguments<'a, A: Copy + 'a>(
+    parts: impl IntoIterator<Item = &'a [A]>,
+    inputs: &[usize],
+) -> Vec<A> {
+    let mut parts = parts.into_iter();
+    let mut all = parts.next().unwrap_or_default().to_vec();
+    for (args, input) in parts.zip(inputs) {
+        let rest = args.iter().enumerate().filter(|(i, _)| i != input);
+        all.extend(rest.map(|(_, a)| *a));
+    }
+    all
 }
 
 fn softmax(p: &Program) -> bool {

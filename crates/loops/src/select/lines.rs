@@ -11,7 +11,7 @@ pub struct LinesNest {
     pub data: Buf,
     /// The axis that lines run along.
     pub axis: usize,
-    /// The operation; of a nest that sorts, `indices` of either buffer.
+    /// The operation; of a nest that sorts, without `indices`.
     pub work: Lines,
     /// The buffer of values.
     pub values: Option<Buf>,
@@ -34,11 +34,12 @@ pub fn find(program: &Program, nest: &Stage) -> Option<LinesNest> {
         };
         let (work, indices) = match work {
             Lines::Sorted { ascend, indices } => {
-                let indices_or_values = Lines::Sorted {
+                // The same work for both buffers.
+                let sorted = Lines::Sorted {
                     ascend,
                     indices: false,
                 };
-                (indices_or_values, indices)
+                (sorted, indices)
             }
             Lines::Extreme { .. } => (work, true),
             Lines::Running { .. } => (work, false),

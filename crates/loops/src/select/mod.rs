@@ -28,10 +28,9 @@ use rustc_hash::FxHashSet;
 use crate::attention::{self, Attention};
 use crate::epilogue::{self, Epilogue, Fused};
 use crate::fused_bytes::{self, FusedBytes};
+use crate::lower::{accesses, reads};
 use crate::pooled::{self, Pooled};
-use crate::{
-    Buf, Compute, Ex, ExKind, KernelKind, Program, Stage, Stmt, quantised, statements, visit_expr,
-};
+use crate::{Buf, Compute, KernelKind, Program, Stage, quantised};
 use hinted::Hinted;
 use lines::LinesNest;
 
@@ -173,7 +172,7 @@ impl Rules<'_> {
         let p = self.program;
         let mut wanted: FxHashSet<Buf> = p.outputs.iter().copied().collect();
         for b in p.bufs.values() {
-            b.shape.iter().for_each(|e| loads(e, &mut wanted));
+            b.shape.iter().for_each(|e| reads(e, &mut wanted));
         }
         let mut steps = Vec::new();
         for (stage, body) in p.stages.iter().enumerate().rev() {
@@ -242,12 +241,12 @@ impl Rules<'_> {
             (Work::Hinted(h), _) => {
                 wanted.extend(h.hint.operands());
                 wanted.extend(h.epilogue.operands());
-                h.zeros.iter().flatten().for_each(|e| loads(e, wanted));
+                h.zeros.iter().flatten().for_each(|e| reads(e, wanted));
             }
             (Work::QuantizedProduct(f), _) => {
                 wanted.extend(f.hint.operands());
                 wanted.extend(f.tables());
-                f.zeros.iter().for_each(|e| loads(e, wanted));
+                f.zeros.iter().for_each(|e| reads(e, wanted));
             }
             (Work::PooledConvolution(p, epilogue), _) => {
                 let conv = match &self.program.stages[p.conv] {
@@ -261,29 +260,14 @@ impl Rules<'_> {
                 wanted.extend([a.q, a.k, a.v].map(|o| o.buf));
                 wanted.extend(a.mask.as_ref().map(|m| m.buf));
             }
-            (_, Stage::Compute(c)) => {
-                loads(&c.value, wanted);
-                let axes = c.reduce.iter().flat_map(|r| &r.axes);
-                axes.for_each(|(_, extent)| loads(extent, wanted));
-            }
-            (_, Stage::Nest(stmts)) => {
-                for s in statements(stmts) {
-                    s.exprs().for_each(|e| loads(e, wanted));
-                    if let Stmt::Store { buf, .. } = s {
-                        // A nest may add to what an earlier stage wrote.
-                        wanted.insert(*buf);
-                    }
+            (_, stage) => {
+                let (written, read) = accesses(stage);
+                wanted.extend(read);
+                if let Stage::Nest(_) = stage {
+                    // A nest may add to what an earlier stage wrote.
+                    wanted.extend(written);
                 }
             }
         }
     }
-}
-
-/// Adds the buffers that an expression reads.
-fn loads(e: &Ex, to: &mut FxHashSet<Buf>) {
-    visit_expr(e, |x| {
-        if let ExKind::Load(b, _) = x.kind() {
-            to.insert(*b);
-        }
-    });
 }

@@ -1,7 +1,8 @@
 //! Stages that only move elements: transposition, slices, broadcasts, joining along an axis,
 //! padding, gathering.
 
-use crate::{BinOp, Buf, Compute, Ex, ExKind, Program, Var, visit_expr};
+use crate::extents::elements;
+use crate::{BinOp, Buf, Compute, Ex, ExKind, Program, Var, axes_of};
 
 /// The maximum number of arrays that a stage joins.
 const PIECES: usize = 64;
@@ -11,7 +12,7 @@ const FEW: i64 = 16;
 /// Returns whether a stage moves elements, and so many that a kernel for that pays.
 pub fn moves(program: &Program, c: &Compute) -> bool {
     let out = &program.bufs[c.out];
-    let known = (out.shape.iter()).try_fold(1i64, |n, e| n.checked_mul(e.as_int()?));
+    let known = elements(&out.shape);
     let size = matches!(out.dtype.size(), 1 | 2 | 4 | 8);
     if c.reduce.is_some() || !size || out.shape.is_empty() || known.is_some_and(|n| n < FEW) {
         return false;
@@ -103,17 +104,4 @@ pub fn chosen<'e>(value: &'e Ex, axes: &[Var]) -> Option<Chosen<'e>> {
             _ => return None,
         }
     }
-}
-
-/// The axes that an expression depends on.
-pub fn axes_of(e: &Ex, axes: &[Var]) -> Vec<usize> {
-    let mut found = Vec::new();
-    visit_expr(e, |x| {
-        if let ExKind::Var(v) = x.kind() {
-            found.extend(axes.iter().position(|a| a == v));
-        }
-    });
-    found.sort_unstable();
-    found.dedup();
-    found
 }

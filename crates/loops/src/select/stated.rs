@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use rustc_hash::FxHashSet;
 
 use super::{Selection, Weights, select};
+use crate::continued::in_extents;
 use crate::{Buf, Kernel, KernelKind, Program, Role, Stage, reads_buffer};
 
 /// The kernels that a program states, by the buffers that their stages write: stages may be
@@ -109,12 +110,6 @@ pub fn state(program: &mut Program) -> usize {
 fn groups(program: &Program) -> Vec<(KernelKind, Vec<usize>)> {
     let chosen = select(Cow::Borrowed(program), Weights::Any);
     let computed = computed(&chosen);
-    let in_extents = |buf: Buf| {
-        let mut found = FxHashSet::default();
-        let extents = program.bufs.values().flat_map(|b| &b.shape);
-        extents.for_each(|e| super::loads(e, &mut found));
-        found.contains(&buf)
-    };
     let mut groups = Vec::new();
     for step in &chosen.steps {
         let Some(kind) = step.work.kind() else {
@@ -131,7 +126,7 @@ fn groups(program: &Program) -> Vec<(KernelKind, Vec<usize>)> {
             };
             let own = program.bufs[c.out].role == Role::Temp
                 && !computed.contains(&c.out)
-                && !in_extents(c.out);
+                && !in_extents(program, c.out);
             let mut readers = (k + 1..program.stages.len())
                 .filter(|&r| reads_buffer(&program.stages[r], c.out))
                 .peekable();

@@ -4,8 +4,9 @@
 //! part of the convolution that reads it. Programs that one kernel computes together become one,
 //! where each one's only result is an argument of the next
 //! ([`joined`](relax_loops::select::joined)): a product, the softmax of its result and another
-//! product. Then each program states its kernels ([`state`]): products with their epilogues, pooled convolutions, rows, sorts. What is left is
-//! generated code. A program that states its kernels already keeps them.
+//! product. Then each program states its kernels ([`state`]): products with their epilogues, pooled
+//! convolutions, rows, sorts. What is left is generated code. A program that states its kernels
+//! already keeps them.
 //!
 //! The lowering decides by the same rules for programs that state none: see "Lowering" in
 //! `ARCHITECTURE.md`.
@@ -14,7 +15,7 @@ use std::sync::Arc;
 
 use relax_base::Diagnostics;
 use relax_ir::{AttrsId, Block, Expr, ExprId, Global, GlobalId, GlobalKind, Memo, Module, VarId};
-use relax_loops::select::joined::Joined;
+use relax_loops::select::joined::{Joined, arguments};
 use relax_loops::select::state;
 use relax_loops::{Program, settle};
 use relax_ops::Lowering;
@@ -275,23 +276,16 @@ impl Joins {
         m: &mut Module,
         calls: &mut Calls,
         e: ExprId,
-        (whole, mut input): (Joined, usize),
+        (whole, input): (Joined, usize),
     ) -> Option<Vec<VarId>> {
-        // From the last to the first.
-        let mut parts = vec![e];
-        let (mut inputs, mut vars) = (vec![input], Vec::new());
-        while parts.len() < whole.parts() {
-            let call = &calls.all[parts.last()?];
-            let (at, var) = calls.maker(m, *call.args.get(input)?)?;
+        let mut vars = Vec::new();
+        let before = |at: &ExprId, input: usize| {
+            let (maker, var) = calls.maker(m, *calls.all[at].args.get(input)?)?;
             vars.extend(var);
-            parts.push(at);
-            if parts.len() < whole.parts() {
-                input = whole.middle(program_of(m, calls.all[&at].program)?)?;
-                inputs.push(input);
-            }
-        }
-        parts.reverse();
-        inputs.reverse();
+            Some(maker)
+        };
+        let program = |at: &ExprId| program_of(m, calls.all[at].program);
+        let (parts, inputs) = whole.walk((e, input), before, program)?;
         let chain: Vec<GlobalId> = parts.iter().map(|at| calls.all[at].program).collect();
         let joined = match self.known.get(&(chain.clone(), inputs.clone())) {
             Some(found) => *found,
@@ -302,11 +296,7 @@ impl Joins {
             }
         }?;
         self.replaced.extend(chain);
-        let mut args = calls.all[&parts[0]].args.clone();
-        for (at, input) in parts[1..].iter().zip(&inputs) {
-            let rest = calls.all[at].args.iter().enumerate();
-            args.extend(rest.filter(|(i, _)| i != input).map(|(_, a)| *a));
-        }
+        let args = arguments(parts.iter().map(|at| &calls.all[at].args[..]), &inputs);
         for at in &parts[..parts.len() - 1] {
             calls.all.remove(at);
         }

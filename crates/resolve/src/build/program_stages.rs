@@ -45,12 +45,6 @@ impl Resolver<'_> {
             }
         };
         self.stage_list(cx, stmts, &mut groups, false);
-        if let Some(tail) = stmts.1 {
-            // No expression is a stage: this reports it.
-            let mut out = Vec::new();
-            self.program_effect(cx, tail, &mut Vec::new(), 0, &mut out);
-            cx.program.stages.push(Stage::Nest(out));
-        }
         keep_hints(&mut cx.program);
         groups
     }
@@ -173,6 +167,12 @@ impl Resolver<'_> {
             }
         }
         end_stage(cx, &mut open);
+        if let Some(tail) = stmts.1 {
+            // A check or a branch; this reports any other expression.
+            let mut out = Vec::new();
+            self.program_effect(cx, tail, &mut Vec::new(), 0, &mut out);
+            push_stage(cx, out);
+        }
     }
 
     /// Resolves a statement of loops, which is a stage unless a number was named before it.
@@ -221,11 +221,6 @@ impl Resolver<'_> {
         let errors = self.mistakes;
         if let ExprKind::Block { stmts, tail, .. } = ast.exprs[body].kind {
             self.stage_list(cx, (stmts, tail), groups, true);
-            if let Some(tail) = tail {
-                let mut out = Vec::new();
-                self.program_effect(cx, tail, &mut Vec::new(), 0, &mut out);
-                push_stage(cx, out);
-            }
         }
         cx.leave(mark);
         let end = cx.program.stages.len();

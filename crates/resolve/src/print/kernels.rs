@@ -9,7 +9,8 @@ use std::ops::Range;
 
 use relax_base::Span;
 use relax_loops::{
-    Buf, Hint, Kernel, Program, Stage, Stmt, extents, reads_buffer, same_stages, used_temps,
+    Buf, Hint, Kernel, Program, Stage, Stmt, extents, in_extents, reads_buffer, same_stages,
+    used_temps,
 };
 use relax_ops::registry;
 use relax_ops::stage::{Argument, StageCall, hinted_calls, splice};
@@ -234,15 +235,7 @@ impl<'p> Site<'p> {
         let program = self.program;
         let uses = |s: &Stage| reads_buffer(s, buf) || s.written().contains(&buf);
         let mut others = program.stages.iter().enumerate();
-        let mut extents = program.bufs.values().flat_map(|b| &b.shape);
-        let in_extent = extents.any(|e| {
-            let mut found = false;
-            relax_loops::visit_expr(e, |e| {
-                found |= matches!(e.kind(), relax_loops::ExKind::Load(b, _) if *b == buf);
-            });
-            found
-        });
-        !in_extent && others.all(|(k, s)| stages.contains(&k) || !uses(s))
+        !in_extents(program, buf) && others.all(|(k, s)| stages.contains(&k) || !uses(s))
     }
 }
 

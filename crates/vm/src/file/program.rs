@@ -260,17 +260,8 @@ fn place(at: Option<usize>) -> u8 {
     at.unwrap_or(usize::from(u8::MAX)) as u8
 }
 
-const COMBINERS: [Combiner; 6] = [
-    Combiner::Sum,
-    Combiner::Prod,
-    Combiner::Max,
-    Combiner::Min,
-    Combiner::And,
-    Combiner::Or,
-];
-
 fn combiner(c: Combiner) -> u8 {
-    place(COMBINERS.iter().position(|&k| k == c))
+    place(Combiner::ALL.iter().position(|&k| k == c))
 }
 
 fn bits(all: &[bool]) -> u8 {

@@ -476,10 +476,10 @@ unsafe fn pieces<S: Wide>(w: &Windows, p: &Plan<'_>, begin: usize, end: usize, r
         };
         let mut row = p.out.cursor(first * inner, None);
         for task in begin..end {
+            let pitched = w.pitched.as_ref().map(|p| (p, p.task(task)));
             // The first element of the result, how many there are, and where the first one is read.
-            let (first, n, at) = match &w.pitched {
-                Some(pitched) => {
-                    let (first, _, n) = pitched.task(task);
+            let (first, n, at) = match pitched {
+                Some((_, (first, _, n))) => {
                     if task > begin {
                         row = p.out.cursor(first * inner, None);
                     }
@@ -495,17 +495,17 @@ unsafe fn pieces<S: Wide>(w: &Windows, p: &Plan<'_>, begin: usize, end: usize, r
                 }
             };
             let to = out.add(first * given);
-            let own = wide != kind || w.pitched.is_some();
+            let own = wide != kind || pitched.is_some();
             let sums = if own { sums_room } else { to };
             w.sums::<S>(p, at, (n, start, own), room, sums);
             // Narrow floats take less room than the sums.
-            if let Some(pitched) = &w.pitched {
+            if let Some((pitched, (_, rows, _))) = pitched {
                 let mut results = sums_room;
                 if wide != kind {
                     f32::narrow(kind, n, sums_room.cast_const().cast(), room);
                     results = room;
                 }
-                pitched.taken(pitched.task(task).1, given, results, to);
+                pitched.taken(rows, given, results, to);
             } else if wide != kind {
                 f32::narrow(kind, n, sums.cast_const().cast(), to);
             }

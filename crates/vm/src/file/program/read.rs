@@ -2,13 +2,13 @@
 
 use relax_base::{Span, Symbol};
 use relax_loops::{
-    Access, BinOp, Buf, Buffer, Compute, Ex, ExKind, Hint, Kernel, KernelKind, Lines, Mark,
-    Program, Reduce, Role, Seen, Stage, Stmt, UnOp, Var, VarInfo,
+    Access, BinOp, Buf, Buffer, Combiner, Compute, Ex, ExKind, Hint, Kernel, KernelKind, Lines,
+    Mark, Program, Reduce, Role, Seen, Stage, Stmt, UnOp, Var, VarInfo,
 };
 
 use super::super::FileError;
 use super::super::bytes::{Read, Reader};
-use super::{AXES, COMBINERS, DEPTH};
+use super::{AXES, DEPTH};
 
 /// Reads a program. Its parts get distinct spans that refer to no source.
 pub(in super::super) fn read(r: &mut Reader<'_>) -> Read<Program> {
@@ -177,7 +177,7 @@ impl Known {
         let combiner = match r.byte()? {
             0 => None,
             k => Some(
-                *(COMBINERS.get(usize::from(k) - 1))
+                *(Combiner::ALL.get(usize::from(k) - 1))
                     .ok_or_else(|| FileError::damaged(at, "no reduction combines so"))?,
             ),
         };
