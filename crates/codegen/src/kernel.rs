@@ -10,6 +10,7 @@ use cranelift_codegen::ir::{
     types,
 };
 use cranelift_frontend::FunctionBuilder;
+use relax_loops::select::moves::Moves;
 use relax_loops::select::{self, Selection, Step, Weights, Work};
 use relax_loops::{Buf, Compute, Ex, Program, Role, Stage, Var};
 use relax_lower::lir::KernelDef;
@@ -30,8 +31,6 @@ mod bytes;
 mod clip;
 mod contract;
 mod copies;
-mod cut;
-mod digits;
 mod draft;
 mod encoding;
 mod eval;
@@ -44,12 +43,11 @@ mod picks;
 mod products;
 mod share;
 mod spread;
-mod strips;
-mod sweep;
+mod strided;
 mod tables;
-mod translate;
 pub(crate) mod tuned;
 mod vector;
+mod vectors;
 pub(crate) mod windows;
 
 /// Offsets in `RxTensor`.
@@ -212,15 +210,22 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
 
     /// Emits a stage alone.
     fn computed(&mut self, work: &Work, c: &Compute) -> Result<()> {
-        let done = match work {
-            Work::Copy => self.copies(c)? || self.picks(c)?,
-            Work::Contraction => self.contraction(c)?,
-            _ => false,
-        };
-        match done {
-            true => Ok(()),
-            false => self.compute(c),
+        match work {
+            Work::Copy(Moves::Copies(found)) => self.temporary(|k| k.copies(c, found)),
+            Work::Copy(Moves::Picks(groups)) => self.picks(c, groups),
+            Work::Contraction(found) => self.temporary(|k| k.contraction(c, found)),
+            Work::Vectors(found) => self.temporary(|k| k.vectors(c, found)),
+            _ => self.compute(c),
         }
+    }
+
+    /// Emits what evaluates expressions that do not outlive it: values are memoised by the address
+    /// of their expression.
+    fn temporary(&mut self, emit: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        self.memo.push(FxHashMap::default());
+        let done = emit(self);
+        self.memo.pop();
+        done
     }
 
     fn scalars(&mut self) -> Scalars<'_, 'f, 'm> {

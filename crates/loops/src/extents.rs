@@ -69,6 +69,16 @@ pub fn elements<'e>(shape: impl IntoIterator<Item = &'e Ex>) -> Option<i64> {
     (shape.into_iter()).try_fold(1i64, |n, e| n.checked_mul(e.as_int()?))
 }
 
+/// Returns the extents as numbers, where all are known.
+///
+/// ```
+/// use relax_loops::{Ex, extents::numbers};
+/// assert_eq!(numbers(&[Ex::idx(2), Ex::idx(3)]), Some(vec![2, 3]));
+/// ```
+pub fn numbers<'e>(shape: impl IntoIterator<Item = &'e Ex>) -> Option<Vec<i64>> {
+    shape.into_iter().map(Ex::as_int).collect()
+}
+
 /// Simplifies quotients and remainders of indices by the axes' extents: `(i * 512 + j) // 512` is
 /// `i` where `j` runs over 512. Such indices are what remains of a reshape that was fused into its
 /// producer.

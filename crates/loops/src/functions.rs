@@ -216,6 +216,11 @@ macro_rules! binary {
                 match self { $(BinOp::$op => $name),* }
             }
 
+            /// Returns its name in these sources, and in the runtime's.
+            pub fn source_name(self) -> &'static str {
+                match self { $(BinOp::$op => stringify!($op)),* }
+            }
+
             /// Returns what a call of it is in texts; `None` where only an infix spelling is.
             pub fn call(self) -> Option<&'static str> {
                 match self {

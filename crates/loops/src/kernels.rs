@@ -28,13 +28,15 @@ pub enum KernelKind {
     Contraction,
     /// Elements in other places.
     Copy,
+    /// Expressions of elements, and reductions of them, in vectors.
+    Vectors,
 }
 
 impl KernelKind {
     /// All kinds.
     ///
     /// Invariant: a kind keeps its place, which is its number in files.
-    pub const ALL: [KernelKind; 10] = [
+    pub const ALL: [KernelKind; 11] = [
         KernelKind::Product,
         KernelKind::QuantizedProduct,
         KernelKind::Requantize,
@@ -45,6 +47,7 @@ impl KernelKind {
         KernelKind::Lines,
         KernelKind::Contraction,
         KernelKind::Copy,
+        KernelKind::Vectors,
     ];
 
     /// Returns its name in texts.
@@ -66,6 +69,7 @@ impl KernelKind {
             KernelKind::Lines => "lines",
             KernelKind::Contraction => "contraction",
             KernelKind::Copy => "copy",
+            KernelKind::Vectors => "vectors",
         }
     }
 

@@ -1,54 +1,56 @@
 //! Diagnostics as a SARIF 2.1.0 log, the format of code scanning services and editors.
+//!
+//! The objects are written as they are in the standard; a test reads them back with the types of a
+//! crate that is generated from its schema.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use relax_base::{Code, Diagnostic, Severity, Span, explain};
-use serde_sarif::sarif::{
-    ArtifactChange, ArtifactContent, ArtifactLocation, Fix, Location, Message,
-    MultiformatMessageString, PhysicalLocation, Region, Replacement, ReportingDescriptor,
-    Result as Found, ResultLevel, Run, SCHEMA_URL, Sarif, Tool, ToolComponent,
-};
+use serde_json::{Value, json};
 
 use super::Checked;
+
+/// The schema of version 2.1.0.
+const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 
 /// Returns all findings as one log with one run.
 pub fn sarif(all: &[Checked]) -> String {
     // The rules: every code that occurs, with its documentation.
-    let mut rules: BTreeMap<Code, i64> = all
+    let mut rules: BTreeMap<Code, usize> = all
         .iter()
         .flat_map(|c| c.diagnostics.iter())
         .map(|d| (d.code, 0))
         .collect();
     for (i, index) in rules.values_mut().enumerate() {
-        *index = i as i64;
+        *index = i;
     }
-    let driver = ToolComponent::builder()
-        .name("relax-check")
-        .version(env!("CARGO_PKG_VERSION"))
-        .rules(rules.keys().map(|&c| rule(c)).collect::<Vec<_>>())
-        .build();
-    let found: Vec<Found> = all
+    let found: Vec<Value> = all
         .iter()
         .flat_map(|c| c.diagnostics.iter().map(move |d| (c, d)))
         .map(|(c, d)| result(c, d, rules[&d.code]))
         .collect();
-    let run = Run::builder()
-        .tool(Tool::builder().driver(driver).build())
-        .column_kind("unicodeCodePoints")
-        .results(found)
-        .build();
-    let log = Sarif::builder()
-        .version("2.1.0")
-        .schema(SCHEMA_URL)
-        .runs(vec![run])
-        .build();
+    let log = json!({
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [{
+            "columnKind": "unicodeCodePoints",
+            "results": found,
+            "tool": {
+                "driver": {
+                    "name": "relax-check",
+                    "version": env!("CARGO_PKG_VERSION"),
+                    "rules": rules.keys().map(|&c| rule(c)).collect::<Vec<_>>(),
+                },
+            },
+        }],
+    });
     let mut text = serde_json::to_string_pretty(&log).unwrap_or_default();
     text.push('\n');
     text
 }
 
-fn rule(code: Code) -> ReportingDescriptor {
+fn rule(code: Code) -> Value {
     let page = explain::explain(code).unwrap_or_default();
     // A page starts with `# RX0101: title`.
     let title = page
@@ -56,23 +58,18 @@ fn rule(code: Code) -> ReportingDescriptor {
         .next()
         .and_then(|l| l.split_once(": "))
         .map_or("", |t| t.1);
-    let text = |t: &str| MultiformatMessageString::builder().text(t).build();
-    let help = MultiformatMessageString::builder()
-        .text(page)
-        .markdown(page)
-        .build();
-    ReportingDescriptor::builder()
-        .id(code.to_string())
-        .short_description(text(title))
-        .help(help)
-        .build()
+    json!({
+        "id": code.to_string(),
+        "shortDescription": { "text": title },
+        "help": { "text": page, "markdown": page },
+    })
 }
 
-fn result(checked: &Checked, d: &Diagnostic, rule: i64) -> Found {
+fn result(checked: &Checked, d: &Diagnostic, rule: usize) -> Value {
     let level = match d.severity {
-        Severity::Error => ResultLevel::Error,
-        Severity::Warning => ResultLevel::Warning,
-        Severity::Note => ResultLevel::Note,
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Note => "note",
     };
     let mut text = d.message.clone();
     for note in &d.notes {
@@ -81,27 +78,19 @@ fn result(checked: &Checked, d: &Diagnostic, rule: i64) -> Found {
     }
     let at = |span, text: &str| location(checked, span, text);
     let related = d.labels.iter().skip(1).filter_map(|l| at(l.span, &l.text));
-    Found::builder()
-        .rule_id(d.code.to_string())
-        .rule_index(rule)
-        .level(level)
-        .message(message(&text))
-        .locations(
-            at(d.span(), &d.labels[0].text)
-                .into_iter()
-                .collect::<Vec<_>>(),
-        )
-        .related_locations(related.collect::<Vec<_>>())
-        .fixes(fixes(checked, d))
-        .build()
+    json!({
+        "ruleId": d.code.to_string(),
+        "ruleIndex": rule,
+        "level": level,
+        "message": { "text": text },
+        "locations": at(d.span(), &d.labels[0].text).into_iter().collect::<Vec<_>>(),
+        "relatedLocations": related.collect::<Vec<_>>(),
+        "fixes": fixes(checked, d),
+    })
 }
 
-fn message(text: &str) -> Message {
-    Message::builder().text(text).build()
-}
-
-fn artifact(name: &str) -> ArtifactLocation {
-    ArtifactLocation::builder().uri(uri(name)).build()
+fn artifact(name: &str) -> Value {
+    json!({ "uri": uri(name) })
 }
 
 /// Converts a path to a URI, relative if the path is; reserved characters are escaped.
@@ -121,60 +110,54 @@ fn uri(path: &str) -> String {
     out
 }
 
-fn region(checked: &Checked, span: Span) -> Option<Region> {
+fn region(checked: &Checked, span: Span) -> Option<Value> {
     let file = checked.file(span)?;
     let (start, end) = (file.line_col(span.start), file.line_col(span.end));
-    let region = Region::builder()
-        .start_line(i64::from(start.line))
-        .start_column(i64::from(start.col))
-        .end_line(i64::from(end.line))
-        .end_column(i64::from(end.col));
-    Some(region.build())
+    Some(json!({
+        "startLine": start.line,
+        "startColumn": start.col,
+        "endLine": end.line,
+        "endColumn": end.col,
+    }))
 }
 
-fn location(checked: &Checked, span: Span, text: &str) -> Option<Location> {
+fn location(checked: &Checked, span: Span, text: &str) -> Option<Value> {
     let file = checked.file(span)?;
-    let place = PhysicalLocation::builder()
-        .artifact_location(artifact(&file.name))
-        .region(region(checked, span)?)
-        .build();
-    let location = Location::builder().physical_location(place);
-    Some(match text {
-        "" => location.build(),
-        text => location.message(message(text)).build(),
-    })
+    let mut location = json!({
+        "physicalLocation": {
+            "artifactLocation": artifact(&file.name),
+            "region": region(checked, span)?,
+        },
+    });
+    if !text.is_empty() {
+        location["message"] = json!({ "text": text });
+    }
+    Some(location)
 }
 
-fn fixes(checked: &Checked, d: &Diagnostic) -> Vec<Fix> {
+fn fixes(checked: &Checked, d: &Diagnostic) -> Vec<Value> {
     let mut all = Vec::new();
     for fix in &d.fixes {
         let Some(file) = fix.edits.first().and_then(|e| checked.file(e.span)) else {
             continue;
         };
-        let replacements: Vec<Replacement> = fix
+        let replacements: Vec<Value> = fix
             .edits
             .iter()
             .filter_map(|e| {
-                let content = ArtifactContent::builder().text(&e.text).build();
-                let deleted = region(checked, e.span)?;
-                Some(
-                    Replacement::builder()
-                        .deleted_region(deleted)
-                        .inserted_content(content)
-                        .build(),
-                )
+                Some(json!({
+                    "deletedRegion": region(checked, e.span)?,
+                    "insertedContent": { "text": e.text },
+                }))
             })
             .collect();
-        let change = ArtifactChange::builder()
-            .artifact_location(artifact(&file.name))
-            .replacements(replacements)
-            .build();
-        all.push(
-            Fix::builder()
-                .description(message(&fix.title))
-                .artifact_changes(vec![change])
-                .build(),
-        );
+        all.push(json!({
+            "description": { "text": fix.title },
+            "artifactChanges": [{
+                "artifactLocation": artifact(&file.name),
+                "replacements": replacements,
+            }],
+        }));
     }
     all
 }

@@ -3,16 +3,19 @@
 //! stage is recognised by its expression, not by the operator that it comes from.
 
 use cranelift_codegen::ir::{InstBuilder, Value, types};
-use relax_loops::select::contraction;
-use relax_loops::{Buf, Compute, Ex, Var};
+use relax_loops::select::contraction::{self, Contraction, Reads};
+use relax_loops::select::digits::Walks;
+use relax_loops::select::strided::Strided;
+use relax_loops::{Buf, Compute};
 use relax_runtime::kernels::contract::{AXES, RxContract};
 use relax_runtime::kernels::kinds::Kind;
 use relax_runtime::{abi, fields};
 
 use super::encoding::kind;
-use super::strips::{Input, affine};
-use super::{Kernel, Result, digits};
+use super::{Kernel, Result};
 use crate::scalar::words;
+
+const _: () = assert!(contraction::AXES <= AXES);
 
 /// The kernel's description of the operands.
 struct Walked {
@@ -24,39 +27,15 @@ struct Walked {
 }
 
 impl Kernel<'_, '_, '_> {
-    /// Emits a contraction; `false` when its operands are not read with constant strides.
-    pub(super) fn contraction(&mut self, c: &Compute) -> Result<bool> {
-        let Some([a, b]) = contraction::factors(c) else {
-            return Ok(false);
-        };
-        let of = |b: Buf| kind(self.program.bufs[b].dtype);
-        let (Some(ka), Some(kb), Some(kc)) = (of(a.0), of(b.0), of(c.out)) else {
-            return Ok(false);
-        };
-        let axes = self.program.loops(c);
-        if axes.len() > AXES {
-            return Ok(false);
-        }
-        // Values are memoised by the address of their expression: those created here are temporary.
-        self.memo.push(Default::default());
-        let done = self.emit_contraction(c, &axes, [a, b], [ka, kb, kc]);
-        self.memo.pop();
-        done
-    }
-
-    fn emit_contraction(
-        &mut self,
-        c: &Compute,
-        axes: &[(Var, Ex)],
-        factors: [(Buf, &[Ex]); 2],
-        kinds: [Kind; 3],
-    ) -> Result<bool> {
-        let walked = match self.walked_by_digits(c, axes, factors)? {
-            Some(walked) => walked,
-            None => match self.walked_by_steps(c, axes, factors)? {
-                Some(walked) => walked,
-                None => return Ok(false),
-            },
+    /// Emits a contraction.
+    pub(super) fn contraction(&mut self, c: &Compute, found: &Contraction) -> Result<()> {
+        let [a, b] = found.factors;
+        let of = |b: Buf| kind(self.program.bufs[b].dtype).unwrap_or(Kind::F32);
+        let kinds = [of(a), of(b), of(c.out)];
+        self.place(c.out)?;
+        let walked = match &found.reads {
+            Reads::Walks(walks) => self.walked_by_digits(c, walks, found.factors),
+            Reads::Steps(inputs) => self.walked_by_steps(c, inputs)?,
         };
         let out = self.places[&c.out].data;
         let f = self.structure::<RxContract>();
@@ -84,36 +63,11 @@ impl Kernel<'_, '_, '_> {
             }),
         );
         self.run_with(abi::rx_contract, f);
-        Ok(true)
+        Ok(())
     }
 
-    /// For constant sizes; divisions in indices split axes.
-    fn walked_by_digits(
-        &mut self,
-        c: &Compute,
-        axes: &[(Var, Ex)],
-        factors: [(Buf, &[Ex]); 2],
-    ) -> Result<Option<Walked>> {
-        let known = |shape: &[Ex]| -> Option<Vec<i64>> { shape.iter().map(Ex::as_int).collect() };
-        let vars: Vec<Var> = axes.iter().map(|a| a.0).collect();
-        let Some(extents) = axes
-            .iter()
-            .map(|a| a.1.as_int())
-            .collect::<Option<Vec<i64>>>()
-        else {
-            return Ok(None);
-        };
-        let mut loads = Vec::new();
-        for (buf, index) in factors {
-            let Some(shape) = known(&self.program.bufs[buf].shape) else {
-                return Ok(None);
-            };
-            loads.push((index, shape));
-        }
-        let Some(walks) = digits::walks(&vars, &extents, &loads) else {
-            return Ok(None);
-        };
-        self.place(c.out)?;
+    /// For constant sizes; divisions in indices have split axes.
+    fn walked_by_digits(&mut self, c: &Compute, walks: &Walks, factors: [Buf; 2]) -> Walked {
         let number = |k: &mut Self, n: i64| k.b.ins().iconst(types::I64, n);
         let mut out = vec![0i64; walks.digits.len()];
         let mut step = 1;
@@ -123,48 +77,29 @@ impl Kernel<'_, '_, '_> {
                 step *= extent;
             }
         }
-        let mut operands = Vec::new();
-        for (k, (buf, _)) in factors.into_iter().enumerate() {
+        let operands = [0, 1].map(|k| {
             let (steps, first) = &walks.loads[k];
-            let size = self.program.bufs[buf].dtype.size() as i64;
-            let data = self.places[&buf].data;
+            let size = self.program.bufs[factors[k]].dtype.size() as i64;
+            let data = self.places[&factors[k]].data;
             let data = self.b.ins().iadd_imm_s(data, first * size);
-            operands.push((data, steps.iter().map(|&s| number(self, s)).collect()));
-        }
-        let [a, b]: [(Value, Vec<Value>); 2] = operands.try_into().expect("two factors");
-        Ok(Some(Walked {
+            (data, steps.iter().map(|&s| number(self, s)).collect())
+        });
+        Walked {
             extents: walks.digits.iter().map(|d| number(self, d.1)).collect(),
-            operands: [a, b],
+            operands,
             out: out.into_iter().map(|s| number(self, s)).collect(),
-        }))
+        }
     }
 
     /// For any sizes; indices that are not proven in bounds are checked.
-    fn walked_by_steps(
-        &mut self,
-        c: &Compute,
-        axes: &[(Var, Ex)],
-        factors: [(Buf, &[Ex]); 2],
-    ) -> Result<Option<Walked>> {
-        let vars: Vec<Var> = axes.iter().map(|a| a.0).collect();
-        let mut inputs = Vec::new();
-        for (buf, index) in factors {
-            let index = index.iter().map(|i| affine(i, &vars, 16));
-            let Some(index) = index.collect::<Option<Vec<_>>>() else {
-                return Ok(None);
-            };
-            let sure = false;
-            inputs.push(Input { buf, index, sure });
-        }
-        self.place(c.out)?;
+    fn walked_by_steps(&mut self, c: &Compute, [a, b]: &[Strided; 2]) -> Result<Walked> {
+        let axes = self.program.loops(c);
         let extents: Vec<Value> = (axes.iter())
             .map(|(_, e)| self.eval(e))
             .collect::<Result<_>>()?;
         let mut checks = Vec::new();
-        let mut operands = Vec::new();
-        for input in &inputs {
-            operands.push(self.input_steps(input, axes, &extents, &mut checks)?);
-        }
+        let a = self.input_steps(a, &axes, &extents, &mut checks)?;
+        let b = self.input_steps(b, &axes, &extents, &mut checks)?;
         if !checks.is_empty() {
             self.check_box(&extents, &checks);
         }
@@ -175,11 +110,10 @@ impl Kernel<'_, '_, '_> {
             out[k] = step;
             step = self.b.ins().imul(step, extents[k]);
         }
-        let [a, b]: [(Value, Vec<Value>); 2] = operands.try_into().expect("two factors");
-        Ok(Some(Walked {
+        Ok(Walked {
             extents,
             operands: [a, b],
             out,
-        }))
+        })
     }
 }

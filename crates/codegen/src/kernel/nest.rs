@@ -12,12 +12,10 @@ use cranelift_frontend::Variable;
 use relax_loops::{
     Buf, Combiner, Compute, Ex, ExKind, Mark, Program, Stmt, Var, schedule, statements, visit_expr,
 };
-use relax_runtime::kernels::sweep::WINDOW_STEP;
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
 use super::clip::clipped;
-use super::strips::affine;
 use super::{ERR_ASSERTION, ERR_SHAPE, Kernel, Result, Unsupported};
 use crate::scalar::register;
 
@@ -185,10 +183,6 @@ impl Kernel<'_, '_, '_> {
 
     /// Emits a computation over indices: loops over the output, around those of the reduction.
     pub(super) fn compute(&mut self, c: &Compute) -> Result<()> {
-        let beside = side_by_side(c, self.program.bufs[c.out].dtype);
-        if beside && self.sweep(c)? || self.strips(c)? || self.sweep(c)? {
-            return Ok(());
-        }
         self.place(c.out)?;
         let tables = self.tabulate(c)?;
         self.body(Body::Elements(c, 0))?;
@@ -438,24 +432,6 @@ impl Kernel<'_, '_, '_> {
             group.memo.pop();
         }
     }
-}
-
-/// Returns whether a reduction reads elements that are adjacent, or a few steps apart, for adjacent
-/// results.
-pub(super) fn side_by_side(c: &Compute, dtype: DType) -> bool {
-    let (ExKind::Load(_, index), Some(reduce)) = (c.value.kind(), &c.reduce) else {
-        return false;
-    };
-    let known = match reduce.combiner {
-        Combiner::Sum | Combiner::Max | Combiner::Min => true,
-        Combiner::Prod => dtype.is_float(),
-        Combiner::And | Combiner::Or => false,
-    };
-    let (Some(along), Some(last)) = (index.last(), c.axes.last()) else {
-        return false;
-    };
-    let step = affine(along, &[*last], 16).and_then(|(steps, _)| steps[0].as_int());
-    known && !dtype.is_bool() && matches!(step, Some(1..=WINDOW_STEP))
 }
 
 /// The approximate number of statements and operations of a loop's body.

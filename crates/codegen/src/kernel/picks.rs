@@ -8,98 +8,36 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, types};
-use relax_loops::extents::elements;
 use relax_loops::select::moves::{Chosen, chosen};
-use relax_loops::{Compute, Ex, Var, axes_of};
+use relax_loops::select::picks::{self, Group};
+use relax_loops::{Compute, Ex, Var};
 use relax_runtime::kernels::pick::{AXES, RxPick};
 use relax_runtime::{abi, field, fields};
 
 use super::nest::Body;
 use super::{Kernel, Result};
 
-/// Elements of the result per table entry below which tables do not pay.
-const FEW: i64 = 4;
-/// Elements below which a call does not pay.
-const SMALL: i64 = 64;
-
-/// Axes that share a table, with the indices and conditions that depend on them.
-#[derive(Default)]
-struct Group<'e> {
-    axes: std::ops::Range<usize>,
-    conditions: Vec<&'e Ex>,
-    /// Numbers of indices.
-    index: Vec<usize>,
-}
-
-/// Groups adjacent axes such that each expression's axes, and those between them, are in one group.
-fn groups<'e>(c: &Chosen<'e>, axes: &[Var]) -> Vec<Group<'e>> {
-    let of: Vec<Vec<usize>> = (c.conditions.iter().copied().chain(c.index))
-        .map(|e| axes_of(e, axes))
-        .collect();
-    let mut groups: Vec<Group<'e>> = Vec::new();
-    for axis in 0..axes.len() {
-        let with_last = of.iter().any(|a| {
-            let ends = a.first().zip(a.last());
-            ends.is_some_and(|(&first, &last)| first < axis && axis <= last)
-        });
-        match groups.last_mut().filter(|_| with_last) {
-            Some(group) => group.axes.end = axis + 1,
-            None => groups.push(Group {
-                axes: axis..axis + 1,
-                ..Group::default()
-            }),
-        }
-    }
-    for (k, of) in of.iter().enumerate() {
-        let axis = of.first().copied().unwrap_or(0);
-        let group = groups.iter_mut().find(|g| g.axes.contains(&axis));
-        let group = group.expect("every axis is in a group");
-        match c.conditions.get(k) {
-            Some(condition) => group.conditions.push(condition),
-            None => group.index.push(k - c.conditions.len()),
-        }
-    }
-    groups
-}
+const _: () = assert!(picks::AXES <= AXES);
 
 impl Kernel<'_, '_, '_> {
-    /// Emits a stage that moves elements with tables; `false` where these do not pay.
-    pub(super) fn picks(&mut self, c: &Compute) -> Result<bool> {
-        let dtype = self.program.bufs[c.out].dtype;
+    /// Emits a stage that moves elements with tables.
+    pub(super) fn picks(&mut self, c: &Compute, groups: &[Group]) -> Result<()> {
         let shape = self.program.bufs[c.out].shape.clone();
-        if shape.len() > AXES {
-            return Ok(false);
-        }
         let Some(chosen) = chosen(&c.value, &c.axes) else {
-            return Ok(false);
+            return self.compute(c);
         };
-        let same = self.program.bufs[chosen.buf].dtype == dtype;
-        if !same || !self.places.contains_key(&chosen.buf) {
-            return Ok(false);
-        }
-        let groups = groups(&chosen, &c.axes);
-        let tables = (groups.iter()).try_fold(0i64, |n, g| {
-            n.checked_add(elements(&shape[g.axes.clone()])?)
-        });
-        let pays = match (elements(&shape), tables) {
-            (Some(all), Some(tables)) => all >= SMALL && all / FEW >= tables,
-            _ => groups.len() > 1,
-        };
-        if !pays {
-            return Ok(false);
-        }
         for (&var, extent) in c.axes.iter().zip(&shape) {
             self.runs_over(var, extent);
         }
-        // Tables are also made for indices at which nothing may be read.
+        // Tables are also made for indices at which nothing may be read: in checked code, where
+        // nothing counts as proven, only what reads no elements is tabulated.
         let all = (chosen.conditions.iter().copied())
             .chain(chosen.index)
             .chain(chosen.fill);
-        if !all.into_iter().all(|e| self.harmless(e)) {
-            return Ok(false);
+        match all.into_iter().all(|e| self.harmless(e)) {
+            true => self.emit_picks(c, &shape, &chosen, groups),
+            false => self.compute(c),
         }
-        self.emit_picks(c, &shape, &chosen, &groups)?;
-        Ok(true)
     }
 
     fn emit_picks(
@@ -107,7 +45,7 @@ impl Kernel<'_, '_, '_> {
         c: &Compute,
         shape: &[Ex],
         chosen: &Chosen<'_>,
-        groups: &[Group<'_>],
+        groups: &[Group],
     ) -> Result<()> {
         self.place(c.out)?;
         let extents = self.of(c.out).1;
@@ -132,7 +70,7 @@ impl Kernel<'_, '_, '_> {
         c: &Compute,
         shape: &[Ex],
         chosen: &Chosen<'_>,
-        groups: &[Group<'_>],
+        groups: &[Group],
         extents: &[Value],
     ) -> Result<()> {
         let of_groups: Vec<Value> = (groups.iter())
@@ -207,7 +145,7 @@ impl Kernel<'_, '_, '_> {
 
     /// Returns the contribution of a group's axes to the offset, or -1; and whether an index is out
     /// of bounds, where that is not proven.
-    fn offset(&mut self, chosen: &Chosen<'_>, group: &Group<'_>) -> Result<(Value, Option<Value>)> {
+    fn offset(&mut self, chosen: &Chosen<'_>, group: &Group) -> Result<(Value, Option<Value>)> {
         let place = self.places[&chosen.buf].clone();
         let shape = self.program.bufs[chosen.buf].shape.clone();
         let mut offset = self.b.ins().iconst(types::I64, 0);

@@ -1,10 +1,9 @@
 //! Loop nests, as people and operators write them, that compute every element of a buffer on its
 //! own: they run as computations over indices do.
 
+use relax_loops::select::strided::{affine, has_loads, inside};
 use relax_loops::{Compute, Ex, ExKind, Program, Stmt, Var, raise_nest, select, visit_expr};
 
-use super::strips::{affine, inside};
-use super::translate::has_loads;
 use super::{Kernel, Result};
 
 /// The computation that a statement is, of every element on its own.
@@ -39,7 +38,7 @@ impl Kernel<'_, '_, '_> {
             match found {
                 Some(c) => {
                     self.forget_loads();
-                    let work = select::alone(self.program, &c);
+                    let work = select::alone(self.program, &c, |_| true);
                     self.computed(&work, &c)?;
                     self.forget_loads();
                 }

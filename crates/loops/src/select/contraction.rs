@@ -4,30 +4,81 @@
 
 use relax_tensor::DType;
 
+use super::digits::{self, Walks};
 use super::lines::is_element;
-use crate::extents::elements;
-use crate::{BinOp, Buf, Combiner, Compute, Ex, ExKind, Program};
+use super::strided::{Strided, affine};
+use crate::extents::{elements, numbers};
+use crate::{BinOp, Buf, Combiner, Compute, Ex, ExKind, Program, Var};
 
 /// Multiplications below which a call does not pay.
 const FEW: i64 = 512;
+/// The maximum number of axes of the result and of the sums together.
+pub const AXES: usize = 16;
 
-/// Returns whether a stage is such a sum, and large enough for a kernel.
-pub fn is_contraction(program: &Program, c: &Compute) -> bool {
+/// A sum of products of two arrays.
+#[derive(Clone, Debug)]
+pub struct Contraction {
+    /// The arrays.
+    pub factors: [Buf; 2],
+    /// How they are read along the axes of the stage.
+    pub reads: Reads,
+}
+
+/// How the arrays of a contraction are read.
+#[derive(Clone, Debug)]
+pub enum Reads {
+    /// Along loops of constant extents, into which the axes are split.
+    Walks(Walks),
+    /// With steps along the axes themselves.
+    Steps([Strided; 2]),
+}
+
+/// Returns the contraction that a stage is, if it is large enough for a kernel and both arrays are
+/// read with constant strides.
+pub fn find(program: &Program, c: &Compute) -> Option<Contraction> {
     let of = |b: Buf| program.bufs[b].dtype;
-    let Some([a, b]) = factors(c) else {
-        return false;
-    };
+    let [a, b] = factors(c)?;
     let (from, to) = ([of(a.0), of(b.0)], of(c.out));
     let loops = program.loops(c);
     let known = elements(loops.iter().map(|l| &l.1));
-    to != DType::BOOL
+    let fits = to != DType::BOOL
         && is_element(to)
         && from.iter().all(|&f| is_element(f) && widens(f, to))
-        && known.is_none_or(|n| n >= FEW)
+        && loops.len() <= AXES
+        && known.is_none_or(|n| n >= FEW);
+    let reads = match fits.then(|| walks(program, &loops, [a, b]))? {
+        Some(walks) => Reads::Walks(walks),
+        None => Reads::Steps(steps(&loops, [a, b])?),
+    };
+    let factors = [a.0, b.0];
+    Some(Contraction { factors, reads })
+}
+
+/// For constant sizes; divisions in indices split axes.
+fn walks(program: &Program, axes: &[(Var, Ex)], factors: [(Buf, &[Ex]); 2]) -> Option<Walks> {
+    let vars: Vec<Var> = axes.iter().map(|a| a.0).collect();
+    let extents = numbers(axes.iter().map(|a| &a.1))?;
+    let load = |(buf, index): (Buf, _)| Some((index, numbers(&program.bufs[buf].shape)?));
+    let loads = factors.into_iter().map(load).collect::<Option<Vec<_>>>()?;
+    digits::walks(&vars, &extents, &loads)
+}
+
+/// For any sizes.
+fn steps(axes: &[(Var, Ex)], [a, b]: [(Buf, &[Ex]); 2]) -> Option<[Strided; 2]> {
+    let vars: Vec<Var> = axes.iter().map(|a| a.0).collect();
+    let strided = |(buf, index): (Buf, &[Ex])| {
+        let index = index
+            .iter()
+            .map(|i| affine(i, &vars, 16))
+            .collect::<Option<_>>()?;
+        let sure = false;
+        Some(Strided { buf, index, sure })
+    };
+    Some([strided(a)?, strided(b)?])
 }
 
 /// Returns the two factors whose products a stage sums up: buffers, and their indices.
-pub fn factors(c: &Compute) -> Option<[(Buf, &[Ex]); 2]> {
+fn factors(c: &Compute) -> Option<[(Buf, &[Ex]); 2]> {
     let sums = |r: &crate::Reduce| r.combiner == Combiner::Sum && !r.axes.is_empty();
     if !c.reduce.as_ref().is_some_and(sums) {
         return None;

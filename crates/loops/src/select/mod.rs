@@ -1,11 +1,12 @@
 //! The choice of kernels: which stages of a program a kernel of the runtime computes, and which are
 //! generated code.
 //!
-//! [`select`] makes it, for native code and for the pass `select-kernels` alike; the latter states
-//! it in the program ([`state`]), and a program that states kernels gets these and no others. Each
-//! rule is a function of its own: [`attention`], [`fused_bytes`], [`pooled`], [`epilogue`],
-//! [`hinted`], [`moves`], [`contraction`] and [`lines`], asked of the stage whose result a kernel
-//! would store.
+//! [`select`] makes it, for native code and for the pass `select-kernels` alike; the latter states it
+//! in the program ([`state`]), and a program that states kernels gets these and no others. Each rule
+//! is a module of its own: [`attention`], [`fused_bytes`], [`pooled`], [`epilogue`], [`hinted`],
+//! [`lines`], and for stages that nothing else takes [`moves`], [`contraction`] and [`vectors`]. It
+//! is asked of the stage whose result a kernel would store, and what it returns is all that code
+//! generation needs.
 //!
 //! ```
 //! use std::borrow::Cow;
@@ -18,7 +19,7 @@
 //! b.output(&y);
 //! let selection = select(Cow::Borrowed(&b.program), Weights::Any);
 //! assert_eq!(selection.steps.len(), 1);
-//! assert!(selection.steps[0].work.kind().is_none(), "generated code");
+//! assert!(selection.steps[0].work.kind().is_none(), "four elements are generated code");
 //! ```
 
 use std::borrow::Cow;
@@ -31,15 +32,26 @@ use crate::fused_bytes::{self, FusedBytes};
 use crate::lower::{accesses, reads};
 use crate::pooled::{self, Pooled};
 use crate::{Buf, Compute, KernelKind, Program, Stage, quantised};
+use contraction::Contraction;
 use hinted::Hinted;
 use lines::LinesNest;
+use moves::Moves;
+use vectors::Vectors;
 
 pub mod contraction;
+pub mod copies;
+mod cut;
+pub mod digits;
 pub mod hinted;
 pub mod joined;
 pub mod lines;
 pub mod moves;
+pub mod picks;
 mod stated;
+pub mod strided;
+pub mod strips;
+pub mod sweep;
+pub mod vectors;
 
 use stated::Stated;
 pub use stated::{check, state};
@@ -85,12 +97,12 @@ pub enum Work {
     PooledConvolution(Pooled, Epilogue),
     /// With all of an attention before it.
     Attention(Attention),
-    /// By the kernel for sums of products of any form, or as generated code where the operands have
-    /// no constant strides.
-    Contraction,
-    /// By kernels that move elements, or as generated code where its indices are none that these
-    /// take.
-    Copy,
+    /// By the kernel for sums of products of any form.
+    Contraction(Contraction),
+    /// By kernels that move elements.
+    Copy(Moves),
+    /// By vector operations.
+    Vectors(Vectors),
 }
 
 impl Work {
@@ -99,8 +111,9 @@ impl Work {
         Some(match self {
             Work::Code => return None,
             Work::Hinted(h) => h.kind(),
-            Work::Contraction => KernelKind::Contraction,
-            Work::Copy => KernelKind::Copy,
+            Work::Contraction(_) => KernelKind::Contraction,
+            Work::Copy(_) => KernelKind::Copy,
+            Work::Vectors(_) => KernelKind::Vectors,
             Work::Lines(_) => KernelKind::Lines,
             Work::QuantizedProduct(_) => KernelKind::QuantizedProduct,
             Work::PooledConvolution(..) => KernelKind::PooledConvolution,
@@ -126,16 +139,18 @@ pub fn select<'p>(program: Cow<'p, Program>, weights: Weights<'_>) -> Selection<
     Selection { program, steps }
 }
 
-/// Chooses the way to compute a stage that has no hint and is fused with none: as elements that
-/// move, as a contraction, or by generated code.
-pub fn alone(program: &Program, c: &Compute) -> Work {
-    if moves::moves(program, c) {
-        Work::Copy
-    } else if contraction::is_contraction(program, c) {
-        Work::Contraction
-    } else {
-        Work::Code
-    }
+/// Chooses the way to compute a stage that has no hint and is fused with none, among the kernels
+/// that are allowed: as elements that move, as a contraction, by vector operations, or by generated
+/// code.
+pub fn alone(program: &Program, c: &Compute, allows: impl Fn(KernelKind) -> bool) -> Work {
+    let if_allowed = |kind, find: &dyn Fn() -> Option<Work>| allows(kind).then(find).flatten();
+    let moves = || moves::find(program, c).map(Work::Copy);
+    let contraction = || contraction::find(program, c).map(Work::Contraction);
+    let vectors = || vectors::find(program, c).map(Work::Vectors);
+    if_allowed(KernelKind::Copy, &moves)
+        .or_else(|| if_allowed(KernelKind::Contraction, &contraction))
+        .or_else(|| if_allowed(KernelKind::Vectors, &vectors))
+        .unwrap_or(Work::Code)
 }
 
 /// Finds the products of bytes whose weights may be packed. Without any, the program is unchanged.
@@ -228,10 +243,7 @@ impl Rules<'_> {
         }
         match hinted::find(p, c) {
             Some(hinted) if allows(hinted.kind()) => Work::Hinted(hinted),
-            _ => match alone(p, c) {
-                work if work.kind().is_none_or(allows) => work,
-                _ => Work::Code,
-            },
+            _ => alone(p, c, allows),
         }
     }
 

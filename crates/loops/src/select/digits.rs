@@ -6,7 +6,7 @@
 //! division by `c` takes the terms that are multiples of `c`, when the others together stay below
 //! `c`. Where one digit straddles `c`, it is split in two and everything is tried again.
 
-use relax_loops::{BinOp, Ex, ExKind, Var};
+use crate::{BinOp, Ex, ExKind, Var};
 
 /// The maximum number of digits.
 const MOST: usize = 12;
@@ -23,9 +23,11 @@ pub(super) struct Part<'e> {
 }
 
 /// The traversal of a part: loops, one of which runs over a range only.
-pub(super) struct Walk {
+#[derive(Clone, Debug)]
+pub struct Walk {
     /// The loop with the range.
     pub digit: usize,
+    /// The range.
     pub range: (i64, i64),
     /// The array's step along each loop, in elements.
     pub steps: Vec<i64>,
@@ -254,7 +256,8 @@ impl Digits {
 }
 
 /// Loops that traverse several arrays with constant strides.
-pub(super) struct Walks {
+#[derive(Clone, Debug)]
+pub struct Walks {
     /// The axis and the extent of each digit, outermost first; together they enumerate the axes in
     /// order.
     pub digits: Vec<(usize, i64)>,
