@@ -31,6 +31,12 @@ const CASES: &[Case] = &[
     ([1, 64, 6, 5], [64, 3, 3], [1, 1], [0, 0], [1, 1], 64),
     ([2, 100, 5, 9], [100, 5, 3], [2, 1], [2, 1], [1, 1], 100),
     ([1, 33, 8, 8], [33, 2, 2], [2, 2], [0, 1], [2, 1], 33),
+    ([1, 24, 9, 10], [24, 5, 5], [1, 1], [2, 2], [1, 1], 24),
+    ([2, 40, 8, 7], [40, 5, 5], [2, 2], [2, 2], [1, 1], 40),
+    ([1, 96, 6, 6], [96, 7, 4], [1, 1], [3, 1], [1, 1], 96),
+    ([1, 17, 3, 21], [17, 1, 9], [1, 3], [0, 4], [1, 2], 17),
+    ([1, 130, 4, 4], [130, 3, 3], [3, 5], [2, 3], [2, 2], 130),
+    ([1, 8, 5, 6], [8, 3, 3], [1, 1], [-1, -1], [1, 1], 8),
     // No output.
     ([0, 4, 3, 3], [8, 1, 1], [1, 1], [0, 0], [1, 1], 1),
 ];
@@ -54,6 +60,8 @@ struct Way {
     one: bool,
     fixed: bool,
     first: bool,
+    /// Whether factors are so large that products leave 32 bits.
+    large: bool,
 }
 
 /// Tables of numbers in fixed point.
@@ -94,6 +102,7 @@ fn check(ctx: *mut RxContext, case: Case, way: Way) {
         one,
         fixed,
         first,
+        large,
     } = way;
     let ([n, c, h, w], [o, kh, kw], step, pad, apart, groups) = case;
     let out = |size: i64, window: i64, k: usize| {
@@ -110,6 +119,7 @@ fn check(ctx: *mut RxContext, case: Case, way: Way) {
     let k = (kh * kw * cg) as f32;
     let factor: Vec<f32> = (0..if one { 1 } else { o })
         .map(|i| (0.3 + 0.05 * (i % 7) as f32) / (40.0 * k.sqrt()))
+        .map(|f| if large { f * 3e7 } else { f })
         .collect();
     let x_zero = if signed { -7 } else { 131 };
     let (y_zero, low, high) = if signed {
@@ -235,8 +245,12 @@ fn bytes_are_those_of_plain_loops() {
                     one: bit(2),
                     fixed: bit(3),
                     first: bit(4),
+                    large: false,
                 };
                 check(ctx, case, way);
+                if bits < 2 {
+                    check(ctx, case, Way { large: true, ..way });
+                }
             }
         }
     });
