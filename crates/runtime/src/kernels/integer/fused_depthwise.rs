@@ -40,6 +40,43 @@ impl Conv<'_> {
         count
     }
 
+    /// Writes the lines that a block of channels reads for a row of the output. They are those of the
+    /// image, but for its last one, where a whole block would be too much: that is copied.
+    ///
+    /// # Safety
+    /// The row and the channels are the convolution's; there is room for the lines, and after them for
+    /// one of the image and a block.
+    unsafe fn lines(
+        &self,
+        source: &Source,
+        (row, first): (usize, usize),
+        outside: *const u8,
+        to: *mut Line,
+    ) {
+        let (s, image, count) = (&self.s, source.image, 4 * self.column_quads());
+        for line in 0..count {
+            let down = (row % s.oh * s.sh + line * s.dh) as isize - source.before.0;
+            // SAFETY: as promised; no more is read than the image has.
+            unsafe {
+                if line >= s.kh || down as usize >= source.high {
+                    to.add(line).write((outside, 0));
+                    continue;
+                }
+                let at = row / s.oh * image.whole + down as usize * image.row + first;
+                let mut from = image.data.add(at);
+                if at + (source.wide - 1) * image.column + MOST > source.end {
+                    let room = to.add(count).cast::<u8>();
+                    for place in (0..source.wide).map(|x| x * image.column) {
+                        let some = (s.o - first).min(MOST);
+                        std::ptr::copy_nonoverlapping(from.add(place), room.add(place), some);
+                    }
+                    from = room;
+                }
+                to.add(line).write((from, usize::MAX));
+            }
+        }
+    }
+
     /// Rows of pixels of blocks of channels.
     ///
     /// # Safety
@@ -57,20 +94,21 @@ impl Conv<'_> {
         let read = room.memory.cast::<Column>();
         // SAFETY: there is room for all columns of all windows.
         let read_count = unsafe { self.columns(read) };
-        let each = size_of::<Line>() * lines;
+        let copy = source.wide * source.image.column + MOST;
+        let each = (size_of::<Line>() * lines + copy).next_multiple_of(MOST);
         let rooms = Scratch::new(context, each * context.pool.threads()).ok_or(context.status)?;
         let (rows, blocks) = (s.n * s.oh, s.o.div_ceil(MOST));
-        // SAFETY: rows of the result are disjoint, and each worker has lines of its own.
+        // SAFETY: rows of the result are disjoint, and each worker has a room of its own.
         let shared = unsafe {
             let all = (*self, packed, source, to);
-            Share::new((all, read.cast_const(), rooms.memory.cast::<Line>()))
+            Share::new((all, read.cast_const(), rooms.memory.cast::<u8>()))
         };
         let grain = Grain::of_work(1 << 16, s.ow * s.kw * lines * MOST / 16);
         context
             .pool
             .each(blocks * rows, grain, |begin, end, worker| {
                 let &((conv, packed, source, to), read, all) = shared.get();
-                let (s, image) = (&conv.s, &source.image);
+                let (s, image) = (&conv.s, source.image);
                 let outside = [(conv.v.x_zero & 255) as u8; MOST];
                 let mut held = (usize::MAX, Tables::default());
                 for task in begin..end {
@@ -81,30 +119,20 @@ impl Conv<'_> {
                         if held.0 != block {
                             held = (block, conv.tables(packed.sums, first, lane));
                         }
-                        let own = all.add(worker * lines);
-                        let mut far = 0;
-                        for line in 0..lines {
-                            let down = (row % s.oh * s.sh + line * s.dh) as isize - source.before.0;
-                            let inside = line < s.kh && (down as usize) < source.high;
-                            if !inside {
-                                own.add(line).write((outside.as_ptr(), 0));
-                                continue;
-                            }
-                            let at = row / s.oh * image.whole + down as usize * image.row + first;
-                            own.add(line).write((image.data.add(at), image.column));
-                            far = at + (source.wide - 1) * image.column + MOST;
-                        }
+                        let own = all.add(worker * each).cast::<Line>();
+                        conv.lines(&source, (row, first), outside.as_ptr(), own);
                         let row = Row {
                             lines: own,
                             quads: lines / 4,
+                            pixel: image.column,
                             outside: outside.as_ptr(),
                             left: -source.before.1,
                             step: s.sw as isize,
                             columns: source.wide,
                             read,
                             read_count,
+                            three: s.kw == 3 && s.dw == 1 && lines == 4,
                             flip: [source.flip; 4],
-                            last: far > source.end,
                             weight: packed.quads.add(first * s.kw * lines),
                             start: held.1.start.as_ptr(),
                             finish: conv.finish(&held.1),

@@ -25,7 +25,8 @@ pub(super) struct Column {
 /// The place of no weights.
 pub(super) const NONE: usize = usize::MAX;
 
-/// Where a row of a window is: its first pixel, and bytes from one pixel to the next.
+/// Where a row of a window is: its first pixel, and what is left of the distance of another one: all of
+/// it, or nothing where all pixels lie outside.
 pub(super) type Line = (*const u8, usize);
 
 /// A row of pixels of a block of channels, each with a window of its own.
@@ -35,6 +36,8 @@ pub(super) struct Row<'t> {
     pub lines: *const Line,
     /// Quads of a column.
     pub quads: usize,
+    /// Bytes from one pixel of a line to the next.
+    pub pixel: usize,
     /// [`MOST`] bytes that stand for what lies outside.
     pub outside: *const u8,
     /// The column of the image where the first window begins, columns from a window to the next, and
@@ -45,10 +48,10 @@ pub(super) struct Row<'t> {
     /// The columns that [`TOGETHER`] windows read.
     pub read: *const Column,
     pub read_count: usize,
+    /// Whether windows are three adjacent columns of one quad.
+    pub three: bool,
     /// What makes bytes unsigned.
     pub flip: [u8; 4],
-    /// Whether blocks must not be read beyond the wanted channels.
-    pub last: bool,
     /// The block's quads, of [`MOST`] channels each, in the order of [`lane`].
     pub weight: *const u8,
     /// What each channel's sums start with, in the order of [`lane`].
@@ -69,18 +72,22 @@ pub(super) fn lane(place: usize) -> usize {
 }
 
 impl Row<'_> {
-    /// Where a column of a line lies.
+    /// Where a column of four lines, from `line` on, lies.
     ///
     /// # Safety
-    /// The line is one of the row's.
+    /// The lines are the row's.
     #[inline(always)]
-    unsafe fn place(&self, line: usize, column: isize) -> *const u8 {
-        // SAFETY: as promised.
-        let (first, step) = unsafe { *self.lines.add(line) };
-        match (column as usize) < self.columns {
-            true => first.wrapping_add(column as usize * step),
-            false => self.outside,
-        }
+    unsafe fn places(&self, line: usize, column: isize) -> [*const u8; 4] {
+        let inside = (column as usize) < self.columns;
+        let distance = (column as usize).wrapping_mul(self.pixel);
+        std::array::from_fn(|k| {
+            // SAFETY: as promised.
+            let (first, kept) = unsafe { *self.lines.add(line + k) };
+            match inside {
+                true => first.wrapping_add(distance & kept),
+                false => self.outside,
+            }
+        })
     }
 }
 
@@ -96,15 +103,20 @@ pub(super) unsafe fn row<S: Wide>(r: &Row<'_>) {
         match S::LANES {
             4 => plain_row(r),
             // Sums of two pixels, and a column's quads, are all registers that AVX2 has.
-            _ if !S::MANY => vectors::<S, 2>(r),
-            _ => vectors::<S, TOGETHER>(r),
+            _ if !S::MANY => vectors::<S, 2, 0>(r),
+            _ => match (r.three, r.step) {
+                (true, 1) => vectors::<S, TOGETHER, 1>(r),
+                (true, 2) => vectors::<S, TOGETHER, 2>(r),
+                _ => vectors::<S, TOGETHER, 0>(r),
+            },
         }
     }
 }
 
-/// A row, `P` pixels at a time.
+/// A row, `P` pixels at a time; of windows of three columns that are `STEP` apart, or of any where that
+/// is 0.
 #[inline(always)]
-unsafe fn vectors<S: Wide, const P: usize>(r: &Row<'_>) {
+unsafe fn vectors<S: Wide, const P: usize, const STEP: usize>(r: &Row<'_>) {
     let bytes = 4 * S::LANES;
     for from in (0..r.wide).step_by(bytes) {
         let some = (r.wide - from).min(bytes);
@@ -115,50 +127,83 @@ unsafe fn vectors<S: Wide, const P: usize>(r: &Row<'_>) {
                 let start = |j: usize| S::load(r.start.add(j * PANEL + from / 4).cast());
                 let mut sums = [[start(0), start(1), start(2), start(3)]; P];
                 let left = r.left + pixel as isize * r.step;
-                for c in 0..r.read_count {
+                if STEP > 0 {
+                    // Which windows have a column is known here: no step of a loop depends on it.
+                    three::<S, P, STEP, 0>(r, left, from, &mut sums);
+                    three::<S, P, STEP, 1>(r, left, from, &mut sums);
+                    three::<S, P, STEP, 2>(r, left, from, &mut sums);
+                    three::<S, P, STEP, 3>(r, left, from, &mut sums);
+                    three::<S, P, STEP, 4>(r, left, from, &mut sums);
+                    three::<S, P, STEP, 5>(r, left, from, &mut sums);
+                    three::<S, P, STEP, 6>(r, left, from, &mut sums);
+                    three::<S, P, STEP, 7>(r, left, from, &mut sums);
+                    three::<S, P, STEP, 8>(r, left, from, &mut sums);
+                }
+                let any = if STEP == 0 { r.read_count } else { 0 };
+                for c in 0..any {
                     let column = &*r.read.add(c);
                     let at = left + column.at;
                     for q in 0..r.quads {
-                        let quads = quads::<S>(r, (4 * q, at), (from, some));
+                        let quads = quads::<S>(r, (4 * q, at), from);
                         for i in 0..P {
-                            if column.weights[i] == NONE {
-                                continue;
-                            }
-                            let weight = r.weight.add(column.weights[i] + 4 * q * MOST + from);
-                            for j in 0..4 {
-                                let w = S::load(weight.add(j * MOST));
-                                sums[i][j] = sums[i][j].dot(quads[j], w);
+                            if column.weights[i] != NONE {
+                                let weight = column.weights[i] + 4 * q * MOST + from;
+                                add(&mut sums[i], quads, r.weight.add(weight));
                             }
                         }
                     }
                 }
-                for i in 0..P.min(r.count - pixel) {
+                for i in 0..P {
                     let to = r.y.add((pixel + i) * r.out_step + from);
-                    finished(r, &mut sums[i], from).store_some(to, some);
+                    if pixel + i < r.count {
+                        finished(r, sums[i], from).store_some(to, some);
+                    }
                 }
             }
         }
     }
 }
 
-/// The quads of four lines at a column: `some` of the block's channels from `from` on.
+/// Adds column `C` of those that windows of three columns read, if any does, to the sums.
 #[inline(always)]
-unsafe fn quads<S: Wide>(
+unsafe fn three<S: Wide, const P: usize, const STEP: usize, const C: usize>(
     r: &Row<'_>,
-    (line, column): (usize, isize),
-    (from, some): (usize, usize),
-) -> [S; 4] {
-    // SAFETY: the lines are the row's, and all channels are there unless it is the last.
+    left: isize,
+    from: usize,
+    sums: &mut [[S; 4]; P],
+) {
+    if C >= (P - 1) * STEP + 3 {
+        return;
+    }
+    // SAFETY: the column is one of those that the row's windows read.
+    unsafe {
+        let quads = quads::<S>(r, (0, left + C as isize), from);
+        for i in 0..P {
+            if C >= i * STEP && C < i * STEP + 3 {
+                let weight = r.weight.add((C - i * STEP) * 4 * MOST + from);
+                add(&mut sums[i], quads, weight);
+            }
+        }
+    }
+}
+
+/// Adds a column's quads times their weights to a pixel's sums.
+#[inline(always)]
+unsafe fn add<S: Wide>(sums: &mut [S; 4], quads: [S; 4], weight: *const u8) {
+    for j in 0..4 {
+        // SAFETY: the caller has the instruction set and the weights.
+        unsafe { sums[j] = sums[j].dot(quads[j], S::load(weight.add(j * MOST))) };
+    }
+}
+
+/// The quads of four lines at a column, of channels from `from` on.
+#[inline(always)]
+unsafe fn quads<S: Wide>(r: &Row<'_>, (line, column): (usize, isize), from: usize) -> [S; 4] {
+    // SAFETY: the lines are the row's, and have a block of channels at each pixel.
     unsafe {
         let flip = S::splat(r.flip.as_ptr());
-        let tap = |k: usize| {
-            let place = r.place(line + k, column).add(from);
-            let bytes = match r.last {
-                true => S::load_some(place, some),
-                false => S::load(place),
-            };
-            bytes.xor(flip)
-        };
+        let places = r.places(line, column);
+        let tap = |k: usize| S::load(places[k].add(from)).xor(flip);
         let (a, b) = tap(0).interleave8(tap(1));
         let (c, d) = tap(2).interleave8(tap(3));
         let ((s, t), (u, v)) = (a.interleave16(c), b.interleave16(d));
@@ -168,20 +213,27 @@ unsafe fn quads<S: Wide>(
 
 /// The results of a pixel's sums, of channels from `from` on.
 #[inline(always)]
-unsafe fn finished<S: Wide>(r: &Row<'_>, sums: &mut [S; 4], from: usize) -> S {
+unsafe fn finished<S: Wide>(r: &Row<'_>, mut sums: [S; 4], from: usize) -> S {
     // SAFETY: tables have a number for each channel.
     unsafe {
         if let Finish::Float(factors, _, Some(quick)) = &r.finish {
-            for (j, sum) in sums.iter_mut().enumerate() {
+            for j in 0..4 {
                 let factor = S::load(factors.as_ptr().add(j * PANEL + from / 4).cast());
-                *sum = sum.steps(factor);
+                sums[j] = sums[j].steps(factor);
             }
-            return S::bytes(*sums, quick);
+            return S::bytes(sums, quick);
         }
-        for (j, sum) in sums.iter_mut().enumerate() {
-            r.finish.all(std::iter::once(sum), j * PANEL + from / 4);
-        }
-        S::join(*sums)
+        exactly(r, &mut sums, from);
+        S::join(sums)
+    }
+}
+
+/// Replaces sums by results, whatever brings them there.
+#[inline(never)]
+unsafe fn exactly<S: Wide>(r: &Row<'_>, sums: &mut [S; 4], from: usize) {
+    for (j, sum) in sums.iter_mut().enumerate() {
+        // SAFETY: tables have a number for each channel.
+        unsafe { r.finish.all(std::iter::once(sum), j * PANEL + from / 4) };
     }
 }
 
@@ -201,11 +253,13 @@ unsafe fn plain_row(r: &Row<'_>) {
                     continue;
                 }
                 let at = r.left + pixel as isize * r.step + column.at;
-                for line in 0..4 * r.quads {
-                    let quad = column.weights[0] + (line / 4 * MOST + place) * 4;
-                    let w = *r.weight.add(quad + line % 4) as i8;
-                    let x = *r.place(line, at).add(channel) ^ r.flip[0];
-                    sum = sum.wrapping_add(i32::from(x) * i32::from(w));
+                for q in 0..r.quads {
+                    let quad = column.weights[0] + (q * MOST + place) * 4;
+                    for (k, place) in r.places(4 * q, at).into_iter().enumerate() {
+                        let w = *r.weight.add(quad + k) as i8;
+                        let x = *place.add(channel) ^ r.flip[0];
+                        sum = sum.wrapping_add(i32::from(x) * i32::from(w));
+                    }
                 }
             }
             *r.y.add(pixel * r.out_step + channel) = r.finish.one(sum, place) as u8;

@@ -17,16 +17,6 @@ pub(super) unsafe trait Wide: Copy {
     /// Four bytes in all lanes.
     unsafe fn splat(from: *const u8) -> Self;
     unsafe fn load(from: *const u8) -> Self;
-    /// Loads `n` bytes, no more than a vector has; the others are arbitrary.
-    #[inline(always)]
-    unsafe fn load_some(from: *const u8, n: usize) -> Self {
-        let mut all = [0u8; 64];
-        // SAFETY: no vector is longer, and there are `n` bytes.
-        unsafe {
-            std::ptr::copy_nonoverlapping(from, all.as_mut_ptr(), n);
-            Self::load(all.as_ptr())
-        }
-    }
     unsafe fn xor(self, other: Self) -> Self;
     unsafe fn store(self, to: *mut u8);
     /// Stores the first `n` bytes.
@@ -331,10 +321,6 @@ pub(super) mod x86 {
             let [a, b, c, d] = parts.map(|p| _mm512_and_si512(p.0, low));
             let (a, b) = (_mm512_packus_epi32(a, b), _mm512_packus_epi32(c, d));
             Avx512(_mm512_packus_epi16(a, b))
-        }
-        #[inline(always)]
-        unsafe fn load_some(from: *const u8, n: usize) -> Self {
-            Avx512(_mm512_maskz_loadu_epi8(u64::MAX >> (64 - n), from.cast()))
         }
         #[inline(always)]
         unsafe fn xor(self, other: Self) -> Self {
