@@ -1,5 +1,5 @@
-//! Depthwise convolutions of [`fused`](super::fused): what [rows](super::fused_rows) of their results
-//! read.
+//! Depthwise convolutions of [`fused`](super::fused): what [rows](super::fused_rows) of their
+//! results read.
 
 use super::Scratch;
 use super::fused::{Conv, Packed};
@@ -40,12 +40,12 @@ impl Conv<'_> {
         count
     }
 
-    /// Writes the lines that a block of channels reads for a row of the output. They are those of the
-    /// image, but for its last one, where a whole block would be too much: that is copied.
+    /// Writes the lines that a block of channels reads for a row of the output. They are those of
+    /// the image, but for its last one, where a whole block would be too much: that is copied.
     ///
     /// # Safety
-    /// The row and the channels are the convolution's; there is room for the lines, and after them for
-    /// one of the image and a block.
+    /// The row and the channels are the convolution's; there is room for the lines, and after them
+    /// for one of the image and a block.
     unsafe fn lines(
         &self,
         source: &Source,

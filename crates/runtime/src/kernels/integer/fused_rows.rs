@@ -25,8 +25,8 @@ pub(super) struct Column {
 /// The place of no weights.
 pub(super) const NONE: usize = usize::MAX;
 
-/// Where a row of a window is: its first pixel, and what is left of the distance of another one: all of
-/// it, or nothing where all pixels lie outside.
+/// Where a row of a window is: its first pixel, and what is left of the distance of another one:
+/// all of it, or nothing where all pixels lie outside.
 pub(super) type Line = (*const u8, usize);
 
 /// A row of pixels of a block of channels, each with a window of its own.
@@ -94,8 +94,8 @@ impl Row<'_> {
 /// Computes a row.
 ///
 /// # Safety
-/// Lines, columns, weights and tables are those that the row says, there is room for the results, and
-/// the instruction set is enabled.
+/// Lines, columns, weights and tables are those that the row says, there is room for the results,
+/// and the instruction set is enabled.
 #[inline(always)]
 pub(super) unsafe fn row<S: Wide>(r: &Row<'_>) {
     // SAFETY: as promised.
@@ -113,8 +113,8 @@ pub(super) unsafe fn row<S: Wide>(r: &Row<'_>) {
     }
 }
 
-/// A row, `P` pixels at a time; of windows of three columns that are `STEP` apart, or of any where that
-/// is 0.
+/// A row, `P` pixels at a time; of windows of three columns that are `STEP` apart, or of any where
+/// that is 0.
 #[inline(always)]
 unsafe fn vectors<S: Wide, const P: usize, const STEP: usize>(r: &Row<'_>) {
     let bytes = 4 * S::LANES;
@@ -154,8 +154,8 @@ unsafe fn vectors<S: Wide, const P: usize, const STEP: usize>(r: &Row<'_>) {
                     }
                 }
                 for i in 0..P {
-                    let to = r.y.add((pixel + i) * r.out_step + from);
                     if pixel + i < r.count {
+                        let to = r.y.add((pixel + i) * r.out_step + from);
                         finished(r, sums[i], from).store_some(to, some);
                     }
                 }
