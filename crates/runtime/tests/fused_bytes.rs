@@ -31,6 +31,13 @@ const CASES: &[Case] = &[
     ([1, 64, 6, 5], [64, 3, 3], [1, 1], [0, 0], [1, 1], 64),
     ([2, 100, 5, 9], [100, 5, 3], [2, 1], [2, 1], [1, 1], 100),
     ([1, 33, 8, 8], [33, 2, 2], [2, 2], [0, 1], [2, 1], 33),
+    ([1, 72, 9, 10], [72, 3, 3], [2, 2], [1, 1], [1, 1], 72),
+    ([1, 24, 9, 10], [24, 5, 5], [1, 1], [2, 2], [1, 1], 24),
+    ([2, 40, 8, 7], [40, 5, 5], [2, 2], [2, 2], [1, 1], 40),
+    ([1, 96, 6, 6], [96, 7, 4], [1, 1], [3, 1], [1, 1], 96),
+    ([1, 17, 3, 21], [17, 1, 9], [1, 3], [0, 4], [1, 2], 17),
+    ([1, 130, 4, 4], [130, 3, 3], [3, 5], [2, 3], [2, 2], 130),
+    ([1, 8, 5, 6], [8, 3, 3], [1, 1], [-1, -1], [1, 1], 8),
     // No output.
     ([0, 4, 3, 3], [8, 1, 1], [1, 1], [0, 0], [1, 1], 1),
 ];
@@ -46,6 +53,42 @@ fn bytes(random: &mut Random, n: i64) -> Vec<u8> {
         .collect()
 }
 
+/// Bytes with a page behind the last one that nothing may touch.
+#[cfg(unix)]
+struct Fenced(*mut libc::c_void, usize);
+
+#[cfg(unix)]
+impl Fenced {
+    const PAGE: usize = 1 << 16;
+
+    fn of(bytes: &[u8]) -> Fenced {
+        let whole = bytes.len().next_multiple_of(Self::PAGE) + Self::PAGE;
+        // SAFETY: the mapping is new, and the bytes lie before its last page.
+        unsafe {
+            let (read, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE);
+            let flags = flags | libc::MAP_ANONYMOUS;
+            let at = libc::mmap(std::ptr::null_mut(), whole, read, flags, -1, 0);
+            assert_ne!(at, libc::MAP_FAILED);
+            let end = at.cast::<u8>().add(whole - Self::PAGE);
+            bytes.as_ptr().copy_to(end.sub(bytes.len()), bytes.len());
+            assert_eq!(libc::mprotect(end.cast(), Self::PAGE, libc::PROT_NONE), 0);
+            Fenced(at, whole)
+        }
+    }
+    fn bytes(&self, n: usize) -> *const u8 {
+        // SAFETY: `n` bytes lie before the last page.
+        unsafe { self.0.cast::<u8>().add(self.1 - Self::PAGE - n) }
+    }
+}
+
+#[cfg(unix)]
+impl Drop for Fenced {
+    fn drop(&mut self) {
+        // SAFETY: it is what was mapped.
+        unsafe { libc::munmap(self.0, self.1) };
+    }
+}
+
 /// What is tried with every case.
 #[derive(Clone, Copy, Debug)]
 struct Way {
@@ -54,6 +97,8 @@ struct Way {
     one: bool,
     fixed: bool,
     first: bool,
+    /// Whether factors are so large that products leave 32 bits.
+    large: bool,
 }
 
 /// Tables of numbers in fixed point.
@@ -94,6 +139,7 @@ fn check(ctx: *mut RxContext, case: Case, way: Way) {
         one,
         fixed,
         first,
+        large,
     } = way;
     let ([n, c, h, w], [o, kh, kw], step, pad, apart, groups) = case;
     let out = |size: i64, window: i64, k: usize| {
@@ -106,10 +152,17 @@ fn check(ctx: *mut RxContext, case: Case, way: Way) {
         bytes(&mut random, n * c * h * w),
         bytes(&mut random, kh * kw * cg * o),
     );
+    #[cfg(unix)]
+    let fenced = Fenced::of(&x);
+    #[cfg(unix)]
+    let given = fenced.bytes(x.len());
+    #[cfg(not(unix))]
+    let given = x.as_ptr();
     let bias: Vec<i32> = (0..o).map(|_| random.bits() as i32 % 5000).collect();
     let k = (kh * kw * cg) as f32;
     let factor: Vec<f32> = (0..if one { 1 } else { o })
         .map(|i| (0.3 + 0.05 * (i % 7) as f32) / (40.0 * k.sqrt()))
+        .map(|f| if large { f * 3e7 } else { f })
         .collect();
     let x_zero = if signed { -7 } else { 131 };
     let (y_zero, low, high) = if signed {
@@ -150,7 +203,7 @@ fn check(ctx: *mut RxContext, case: Case, way: Way) {
             (false, 1) => cg,
             _ => 1,
         },
-        x: x.as_ptr().cast(),
+        x: given.cast(),
         weight: weight.as_ptr().cast(),
         packed: null(),
         bias: if one { null() } else { bias.as_ptr() },
@@ -235,8 +288,12 @@ fn bytes_are_those_of_plain_loops() {
                     one: bit(2),
                     fixed: bit(3),
                     first: bit(4),
+                    large: false,
                 };
                 check(ctx, case, way);
+                if bits < 2 {
+                    check(ctx, case, Way { large: true, ..way });
+                }
             }
         }
     });

@@ -7,6 +7,7 @@ use super::fused::biased;
 use super::matrix::matmul;
 use super::nn;
 use super::quant::{self, Scaled};
+use super::steps::one_or_many;
 use crate::graph::Tr;
 use crate::node::{Node, R, unsupported};
 use crate::table::{Entry, ms};
@@ -147,27 +148,28 @@ fn channels_first(
 fn q_gemm(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let [a, sa, za, b, sb, zb] = [0, 1, 2, 3, 4, 5].map(|i| n.t(i));
     let (sa, sb) = (sa?, sb?);
-    let mut x = quant::shifted(tr, &a?, Some(&za?))?;
-    let (b, zb) = (b?, zb?);
-    if x.rank() != 2 || b.rank() != 2 {
+    let (a, za, b, zb) = (a?, za?, b?, zb?);
+    if a.rank() != 2 || b.rank() != 2 {
         return Err("it takes matrices".into());
     }
-    if n.flag("transA") {
-        x = tr.transpose(&x, &[1, 0])?;
-    }
-    let b = match n.flag("transB") {
-        true => tr.transpose(&b, &[1, 0])?,
-        false => b,
+    let turned = |tr: &mut Tr<'_>, v: Val, name: &str| match n.flag(name) {
+        true => tr.transpose(&v, &[1, 0]),
+        false => Ok(v),
     };
-    let y = quant::shifted(tr, &b, Some(&zb))?;
-    let mut y = matmul(tr, &x, &y)?;
+    let (a, b) = (turned(tr, a, "transA")?, turned(tr, b, "transB")?);
+    let (mut y, bytes) = quant::sums(tr, [&a, &b], [Some(&za), Some(&zb)], Some([&sa, &sb]))?;
     if let Some(c) = n.opt(6)? {
         y = tr.add(&y, &c)?;
     }
-    let y = tr.cast(&y, Elem::F32)?;
-    let (sa, sb) = (quant::one_or_many(tr, &sa)?, quant::one_or_many(tr, &sb)?);
-    let mut scale = tr.mul(&sa, &sb)?;
     let alpha = n.float("alpha", 1.0);
+    if let (Some(bytes), Some(zero), true) = (bytes, n.opt(8)?, alpha == 1.0)
+        && let Some(y) = bytes.requantized(tr, &y, 1, [&n.t(7)?, &zero])?
+    {
+        return Ok(vec![y.into()]);
+    }
+    let y = tr.cast(&y, Elem::F32)?;
+    let (sa, sb) = (one_or_many(tr, &sa)?, one_or_many(tr, &sb)?);
+    let mut scale = tr.mul(&sa, &sb)?;
     if alpha != 1.0 {
         scale = tr.by("multiply", &scale, alpha)?;
     }

@@ -4,6 +4,7 @@ use relax_ir::AttrValue;
 use relax_sym::Dim;
 
 use super::build::{flag, str};
+use super::steps::OfBytes;
 use crate::graph::Tr;
 use crate::node::{Node, R};
 use crate::table::{Entry, ms, op};
@@ -66,27 +67,37 @@ pub fn fused(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
 
 /// Emits a product with the semantics of `numpy.matmul`.
 pub fn matmul(tr: &mut Tr<'_>, a: &Val, b: &Val) -> R<Val> {
+    matmul_of(tr, a, b, None)
+}
+
+/// Emits such a product, of bytes where these have zero points and scales.
+pub fn matmul_of(tr: &mut Tr<'_>, a: &Val, b: &Val, bytes: Option<&OfBytes>) -> R<Val> {
     if a.rank() == 0 || b.rank() == 0 {
         return Err("a scalar is no matrix".into());
     }
     if a.rank() == 1 {
         let row = tr.expand(a, 0)?;
-        let y = matmul(tr, &row, b)?;
+        let y = matmul_of(tr, &row, b, bytes)?;
         let at = y.rank() - if b.rank() == 1 { 1 } else { 2 };
         return tr.squeeze(&y, &[at]);
     }
     if b.rank() == 1 {
         let column = tr.expand(b, 1)?;
-        let y = matmul(tr, a, &column)?;
+        let y = matmul_of(tr, a, &column, bytes)?;
         return tr.squeeze(&y, &[y.but(1)?]);
     }
     if b.rank() == 2 {
-        return tr.op("nn.matmul", &[a, b], &[("units", AttrValue::None)]);
+        let units = ("units", AttrValue::None);
+        let Some(bytes) = bytes else {
+            return tr.op("nn.matmul", &[a, b], &[units]);
+        };
+        let b = tr.transpose(b, &[1, 0])?;
+        return bytes.product(tr, "qnn.dense", [a, &b], vec![units]);
     }
-    batched(tr, a, b)
+    batched(tr, a, b, bytes)
 }
 
-fn batched(tr: &mut Tr<'_>, a: &Val, b: &Val) -> R<Val> {
+fn batched(tr: &mut Tr<'_>, a: &Val, b: &Val, bytes: Option<&OfBytes>) -> R<Val> {
     let (a, b) = (tr.known(a), tr.known(b));
     let matrix = |v: &Val| v.dims[v.rank() - 2..].to_vec();
     let lead = |v: &Val| v.dims[..v.rank() - 2].to_vec();
@@ -102,11 +113,11 @@ fn batched(tr: &mut Tr<'_>, a: &Val, b: &Val) -> R<Val> {
         tr.reshape(&whole, &to(vec![size.clone()]))
     };
     let (x, y) = (flat(tr, &a)?, flat(tr, &b)?);
-    let z = tr.op(
-        "nn.batch_matmul",
-        &[&x, &y],
-        &[("transpose_b", flag(false))],
-    )?;
+    let as_it_lies = vec![("transpose_b", flag(false))];
+    let z = match bytes {
+        Some(bytes) => bytes.product(tr, "qnn.batch_matmul", [&x, &y], as_it_lies)?,
+        None => tr.op("nn.batch_matmul", &[&x, &y], &as_it_lies)?,
+    };
     let mut to = batch;
     to.extend([matrix(&a)[0].clone(), matrix(&b)[1].clone()]);
     tr.reshape(&z, &to)

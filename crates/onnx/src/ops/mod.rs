@@ -25,6 +25,7 @@ mod sequence;
 mod sequence_map;
 mod shapes;
 mod signal;
+mod steps;
 
 use crate::table::Entry;
 

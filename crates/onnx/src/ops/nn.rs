@@ -4,6 +4,7 @@ use relax_sym::Dim;
 
 use super::build::{flag, int, ints};
 use super::elementwise::channelwise;
+use super::steps::OfBytes;
 use crate::graph::Tr;
 use crate::node::{Node, R, unsupported};
 use crate::table::{Entry, op};
@@ -150,6 +151,11 @@ impl Window {
     /// Pads the data with `fill` as `auto_pad` requires where extents are unknown; also returns the
     /// resulting extents.
     fn padded(&mut self, tr: &mut Tr<'_>, x: &Val, fill: f64) -> R<(Val, Option<Vec<Dim>>)> {
+        let fill = tr.number(x.elem, fill);
+        self.padded_by(tr, x, &fill)
+    }
+    /// The same with a number that may only be known at run time.
+    fn padded_by(&mut self, tr: &mut Tr<'_>, x: &Val, fill: &Val) -> R<(Val, Option<Vec<Dim>>)> {
         let Some(lower) = self.open.take() else {
             return Ok((x.clone(), None));
         };
@@ -171,8 +177,7 @@ impl Window {
         let (front, back) = if lower { (more, less) } else { (less, more) };
         let widths = tr.concat(&[front, back], 0)?;
         let axes = tr.vector(&(2..2 + k as i64).collect::<Vec<_>>());
-        let fill = tr.number(x.elem, fill);
-        let y = tr.op("dyn.pad", &[&x, &widths, &fill, &axes], &[])?;
+        let y = tr.op("dyn.pad", &[&x, &widths, fill, &axes], &[])?;
         let mut dims = x.part(..2)?.to_vec();
         dims.extend((0..k).map(|_| Dim::ANY));
         let y = tr.matched(&y, &dims);
@@ -199,6 +204,16 @@ pub fn kernel_of(w: &Val) -> R<Vec<i64>> {
 
 /// Emits a convolution without bias.
 pub fn convolution(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, w: &Val) -> R<Val> {
+    convolution_of(tr, n, [x, w], None)
+}
+
+/// Emits a convolution without bias, of bytes where these have zero points and scales.
+pub fn convolution_of(
+    tr: &mut Tr<'_>,
+    n: &Node<'_>,
+    [x, w]: [&Val; 2],
+    bytes: Option<&OfBytes>,
+) -> R<Val> {
     if w.rank() != x.rank() || w.rank() < 3 {
         return Err(format!("the weight has rank {}, the data {}", w.rank(), x.rank()).into());
     }
@@ -207,7 +222,13 @@ pub fn convolution(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, w: &Val) -> R<Val> {
         return unsupported(format!("convolutions over {k} axes are not supported"));
     }
     let mut window = Window::read(n, x, kernel_of(w)?)?;
-    let (x, goal) = window.padded(tr, x, 0.0)?;
+    let (x, goal) = match bytes {
+        Some(bytes) => {
+            let zero = tr.cast(bytes.zero(), x.elem)?;
+            window.padded_by(tr, x, &zero)?
+        }
+        None => window.padded(tr, x, 0.0)?,
+    };
     let mut attrs = Vec::new();
     if window.strides.iter().any(|&s| s != 1) {
         attrs.push(("strides", ints(&window.strides)));
@@ -226,7 +247,10 @@ pub fn convolution(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, w: &Val) -> R<Val> {
         attrs.push(("channels", int(c)));
     }
     attrs.push(("kernel_size", ints(&window.kernel)));
-    let y = tr.op(&format!("nn.conv{k}d"), &[&x, w], &attrs)?;
+    let y = match bytes {
+        Some(bytes) => bytes.product(tr, "qnn.conv2d", [&x, w], attrs)?,
+        None => tr.op(&format!("nn.conv{k}d"), &[&x, w], &attrs)?,
+    };
     Ok(with_space(tr, &y, goal))
 }
 

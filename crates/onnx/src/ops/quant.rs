@@ -2,11 +2,12 @@
 
 use super::build::{dtype, int, str};
 use super::nn;
+use super::steps::{OfBytes, Steps, all_zero, one_or_many};
 use crate::graph::Tr;
 use crate::node::{Node, R, unsupported};
 use crate::table::{Entry, op};
 use crate::value::{Elem, Val, Value};
-use relax_tensor::{DType, Tensor};
+use relax_tensor::DType;
 
 pub static OPS: &[Entry] = &[
     op("QuantizeLinear", 10, quantize),
@@ -19,15 +20,20 @@ pub static OPS: &[Entry] = &[
     op("MatMulInteger", 10, |tr, n| {
         let (a, b) = (n.t(0)?, n.t(1)?);
         let (za, zb) = (n.opt(2)?, n.opt(3)?);
-        let (a, b) = (
-            row_shifted(tr, &a, za.as_ref())?,
-            shifted(tr, &b, zb.as_ref())?,
-        );
-        Ok(vec![super::matrix::matmul(tr, &a, &b)?.into()])
+        let (y, _) = sums(tr, [&a, &b], [za.as_ref(), zb.as_ref()], None)?;
+        Ok(vec![y.into()])
     }),
     op("ConvInteger", 10, |tr, n| {
         let (x, w) = (n.t(0)?, n.t(1)?);
         let (zx, zw) = (n.opt(2)?, n.opt(3)?);
+        let bytes = match x.rank() {
+            4 => OfBytes::read(tr, [&x, &w], [zx.as_ref(), zw.as_ref()], None, Some(0))?,
+            _ => None,
+        };
+        if bytes.is_some() {
+            let y = nn::convolution_of(tr, n, [&x, &w], bytes.as_ref())?;
+            return Ok(vec![y.into()]);
+        }
         let (x, w) = (
             shifted(tr, &x, zx.as_ref())?,
             filter_shifted(tr, &w, zw.as_ref())?,
@@ -36,13 +42,15 @@ pub static OPS: &[Entry] = &[
     }),
     op("QLinearMatMul", 10, |tr, n| {
         let [a, sa, za, b, sb, zb, sy, zy] = [0, 1, 2, 3, 4, 5, 6, 7].map(|i| n.t(i));
-        let (a, b) = (a?, b?);
-        let (x, y) = (
-            row_shifted(tr, &a, Some(&za?))?,
-            shifted(tr, &b, Some(&zb?))?,
-        );
-        let product = super::matrix::matmul(tr, &x, &y)?;
-        let (sa, sb, sy, zy) = (sa?, sb?, sy?, zy?);
+        let (a, sa, za, b, sb, zb, sy, zy) = (a?, sa?, za?, b?, sb?, zb?, sy?, zy?);
+        let (zeros, scales) = ([Some(&za), Some(&zb)], Some([&sa, &sb]));
+        let (product, bytes) = sums(tr, [&a, &b], zeros, scales)?;
+        if let Some(bytes) = bytes
+            && let Some(last) = product.rank().checked_sub(1)
+            && let Some(y) = bytes.requantized(tr, &product, last, [&sy, &zy])?
+        {
+            return Ok(vec![y.into()]);
+        }
         let sa = rows(tr, &sa)?;
         let scale = product_scale(tr, &sa, &sb, &sy)?;
         Ok(vec![requantized(tr, n, &product, &scale, &zy)?.into()])
@@ -50,20 +58,57 @@ pub static OPS: &[Entry] = &[
     op("QLinearConv", 10, convolution),
 ];
 
+/// Emits the sums of a product of quantised matrices: of bytes as `qnn`'s operators take them, with
+/// their scales, where they are such.
+pub fn sums(
+    tr: &mut Tr<'_>,
+    [a, b]: [&Val; 2],
+    zeros: [Option<&Val>; 2],
+    scales: Option<[&Val; 2]>,
+) -> R<(Val, Option<OfBytes>)> {
+    // The axis of columns, each of which may have a scale of its own.
+    let axis = (b.rank() == 2).then_some(1);
+    if let Some(bytes) = OfBytes::read(tr, [a, b], zeros, scales, axis)? {
+        let y = super::matrix::matmul_of(tr, a, b, Some(&bytes))?;
+        return Ok((y, Some(bytes)));
+    }
+    let (x, y) = (row_shifted(tr, a, zeros[0])?, shifted(tr, b, zeros[1])?);
+    Ok((super::matrix::matmul(tr, &x, &y)?, None))
+}
+
 /// Emits a quantised convolution: the images, scale and zero point, those of the weight and of the
 /// result, a bias.
 pub fn convolution(tr: &mut Tr<'_>, n: &Node<'_>) -> R<Vec<Value>> {
     let [x, sx, zx, w, sw, zw, sy, zy] = [0, 1, 2, 3, 4, 5, 6, 7].map(|i| n.t(i));
-    let (x, w) = (
-        shifted(tr, &x?, Some(&zx?))?,
-        filter_shifted(tr, &w?, Some(&zw?))?,
-    );
-    let mut y = nn::convolution(tr, n, &x, &w)?;
-    if let Some(b) = n.opt(8)? {
-        y = nn::biased(tr, &y, &b)?;
+    let (x, sx, zx, w, sw, zw, sy, zy) = (x?, sx?, zx?, w?, sw?, zw?, sy?, zy?);
+    let bytes = match x.rank() {
+        4 => OfBytes::read(
+            tr,
+            [&x, &w],
+            [Some(&zx), Some(&zw)],
+            Some([&sx, &sw]),
+            Some(0),
+        )?,
+        _ => None,
+    };
+    let biased = |tr: &mut Tr<'_>, y: Val| match n.opt(8)? {
+        Some(b) => nn::biased(tr, &y, &b),
+        None => Ok(y),
+    };
+    if let Some(bytes) = bytes {
+        let y = nn::convolution_of(tr, n, [&x, &w], Some(&bytes))?;
+        let y = biased(tr, y)?;
+        if let Some(y) = bytes.requantized(tr, &y, 1, [&sy, &zy])? {
+            return Ok(vec![y.into()]);
+        }
     }
-    let sw = super::elementwise::channelwise(tr, &sw?, y.rank())?;
-    let (sx, sy, zy) = (sx?, sy?, zy?);
+    let (x, w) = (
+        shifted(tr, &x, Some(&zx))?,
+        filter_shifted(tr, &w, Some(&zw))?,
+    );
+    let y = nn::convolution(tr, n, &x, &w)?;
+    let y = biased(tr, y)?;
+    let sw = super::elementwise::channelwise(tr, &sw, y.rank())?;
     let scale = product_scale(tr, &sx, &sw, &sy)?;
     Ok(vec![requantized(tr, n, &y, &scale, &zy)?.into()])
 }
@@ -83,15 +128,8 @@ pub fn quantize(tr: &mut Tr<'_>, n: &Node<'_>) -> R<Vec<Value>> {
     let (axis, block) = (n.int("axis", 1), n.int("block_size", 0));
     if wide == Elem::F32 && x.elem == Elem::F32 && block == 0 {
         let steps = Steps::read(tr, &s, zero.as_ref(), (&x, to), axis)?;
-        if let Some(Steps { scale, zero, axis }) = steps {
-            let attrs = [
-                ("out_dtype", dtype(to.storage().unwrap_or(DType::U8))),
-                ("axis", int(axis)),
-                ("rounding", str("TOEVEN")),
-            ];
-            return Ok(vec![
-                tr.op("qnn.quantize", &[&x, &scale, &zero], &attrs)?.into(),
-            ]);
+        if let Some(steps) = steps {
+            return Ok(vec![steps.quantized(tr, &x, to)?.into()]);
         }
     }
     let scale = spread(tr, &s, &x, axis, block)?;
@@ -154,9 +192,7 @@ pub fn product(
     sa: &Val,
     sb: &Val,
 ) -> R<Val> {
-    let x = row_shifted(tr, a, za.as_ref())?;
-    let y = shifted(tr, b, zb.as_ref())?;
-    let y = super::matrix::matmul(tr, &x, &y)?;
+    let (y, _) = sums(tr, [a, b], [za.as_ref(), zb.as_ref()], None)?;
     let y = tr.cast(&y, Elem::F32)?;
     let (sa, sb) = (one_or_many(tr, sa)?, one_or_many(tr, sb)?);
     let scale = tr.mul(&sa, &sb)?;
@@ -206,6 +242,16 @@ impl Scaled {
     }
     /// Dequantises a tensor.
     pub fn numbers(&self, tr: &mut Tr<'_>, x: &Val) -> R<Val> {
+        let steps = Steps::read(tr, &self.scale, self.zero.as_ref(), (x, x.elem), 0)?;
+        if let Some(Steps {
+            scale,
+            zero,
+            axis: -1,
+        }) = steps
+        {
+            let along = [("axis", int(-1))];
+            return tr.op("qnn.dequantize", &[x, &scale, &zero], &along);
+        }
         let y = shifted(tr, x, self.zero.as_ref())?;
         let y = tr.cast(&y, Elem::F32)?;
         let scale = one_or_many(tr, &self.scale)?;
@@ -213,55 +259,20 @@ impl Scaled {
     }
     /// Quantises a tensor.
     pub fn quantized(&self, tr: &mut Tr<'_>, n: &Node<'_>, y: &Val) -> R<Val> {
+        let to = self.zero.as_ref().map_or(Elem::U8, |z| z.elem);
+        if y.elem == Elem::F32
+            && let Some(steps) = Steps::read(tr, &self.scale, self.zero.as_ref(), (y, to), 0)?
+            && steps.axis == -1
+        {
+            return steps.quantized(tr, y, to);
+        }
         let scale = one_or_many(tr, &self.scale)?;
         let y = tr.div(y, &scale)?;
         let zero = match &self.zero {
             Some(z) => Some(one_or_many(tr, z)?),
             None => None,
         };
-        let to = zero.as_ref().map_or(Elem::U8, |z| z.elem);
         quantized(tr, n, &y, zero.as_ref(), to)
-    }
-}
-
-/// The scale and zero point of `qnn.quantize` and `qnn.dequantize`: of the whole tensor, or one for
-/// each index of an axis.
-struct Steps {
-    scale: Val,
-    zero: Val,
-    axis: i64,
-}
-
-impl Steps {
-    /// Reads those between numbers of a tensor's shape and integers of `to`, if these operators take
-    /// them.
-    fn read(
-        tr: &mut Tr<'_>,
-        scale: &Val,
-        zero: Option<&Val>,
-        (x, to): (&Val, Elem),
-        axis: i64,
-    ) -> R<Option<Steps>> {
-        let taken = [Elem::I8, Elem::U8, Elem::I16, Elem::I32].contains(&to);
-        let zero_elem = zero.map_or(to, |z| z.elem);
-        if !taken || scale.elem != Elem::F32 || zero_elem != to {
-            return Ok(None);
-        }
-        let scale = one_or_many(tr, scale)?;
-        let zero = match zero.filter(|z| !all_zero(z)) {
-            Some(z) => {
-                let z = one_or_many(tr, z)?;
-                tr.cast(&z, Elem::I32)?
-            }
-            None => Val::constant(Tensor::scalar_i64(DType::I32, 0), Elem::I32, "zero"),
-        };
-        let axis = match (x.rank(), scale.rank(), zero.rank()) {
-            (_, 0, 0) => -1,
-            (1, 1, 0 | 1) => 0,
-            (rank, 1, 0 | 1) if rank > 1 => x.axis(axis)? as i64,
-            _ => return Ok(None),
-        };
-        Ok(Some(Steps { scale, zero, axis }))
     }
 }
 
@@ -297,12 +308,6 @@ fn spread(tr: &mut Tr<'_>, s: &Val, x: &Val, axis: i64, block: i64) -> R<Val> {
         (Some(have), Some(want)) if have > want => tr.slice(&y, at, 0, want),
         _ => Ok(y),
     }
-}
-
-/// Returns whether all elements of a value are known to be zero.
-fn all_zero(z: &Val) -> bool {
-    let zeros = |all: Vec<f64>| all.iter().all(|&v| v == 0.0);
-    z.elem.narrow().is_none() && z.const_floats().is_some_and(zeros)
 }
 
 /// Converts quantised values for arithmetic: to `int32`, or `float32` for narrow floats.
@@ -384,13 +389,6 @@ pub fn shifted(tr: &mut Tr<'_>, x: &Val, zero: Option<&Val>) -> R<Val> {
     tr.sub(&x, &z)
 }
 
-pub fn one_or_many(tr: &mut Tr<'_>, z: &Val) -> R<Val> {
-    match z.rank() == 1 && z.dim(0)?.as_const() == Some(1) {
-        true => tr.reshape(z, &[]),
-        false => Ok(z.clone()),
-    }
-}
-
 /// Reshapes a vector to one number per row of a matrix.
 fn rows(tr: &mut Tr<'_>, z: &Val) -> R<Val> {
     let z = one_or_many(tr, z)?;
@@ -400,7 +398,7 @@ fn rows(tr: &mut Tr<'_>, z: &Val) -> R<Val> {
     }
 }
 
-pub fn row_shifted(tr: &mut Tr<'_>, x: &Val, zero: Option<&Val>) -> R<Val> {
+fn row_shifted(tr: &mut Tr<'_>, x: &Val, zero: Option<&Val>) -> R<Val> {
     let x = tr.cast(x, Elem::I32)?;
     let Some(z) = zero else { return Ok(x) };
     let z = tr.cast(z, Elem::I32)?;

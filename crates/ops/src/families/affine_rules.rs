@@ -176,10 +176,18 @@ fn filters(b: &dyn Build, s: &AffineSite, letter: char) -> Option<(usize, usize)
 }
 
 fn quantised_product(b: &mut dyn Build, s: &AffineSite, op: &'static str, axis: usize) -> Integers {
-    let [(x, of_x), (w, of_w)] = factors(s)?;
+    Some(quantised(b, factors(s)?, (op, &wide_attrs(s)), axis))
+}
+
+/// A product of `qnn`, of two operands.
+fn quantised(
+    b: &mut dyn Build,
+    [(x, of_x), (w, of_w)]: [(ExprId, Affine); 2],
+    (op, attrs): (&'static str, &[(&str, AttrValue)]),
+    axis: usize,
+) -> (ExprId, Affine) {
     let args = [x, w, of_x.zero, of_w.zero, of_x.scale, of_w.scale];
-    let y = b.call(op, &args, &wide_attrs(s));
-    Some((y, sums(b, of_x, of_w, axis)))
+    (b.call(op, &args, attrs), sums(b, of_x, of_w, axis))
 }
 
 fn plain_product(b: &mut dyn Build, s: &AffineSite, axis: usize) -> Integers {
@@ -231,9 +239,27 @@ pub fn dense(b: &mut dyn Build, s: &AffineSite) -> Integers {
 
 /// `nn.matmul`.
 pub fn matmul(b: &mut dyn Build, s: &AffineSite) -> Integers {
-    product_fits(b, s, s.site.flag("transpose_b"))?;
+    let rows = s.site.flag("transpose_b");
+    product_fits(b, s, rows)?;
     let last = b.rank(s.site.call)?.checked_sub(1)?;
-    plain_product(b, s, last)
+    if s.site.flag("transpose_a") {
+        return plain_product(b, s, last);
+    }
+    let [x, (w, of_w)] = factors(s)?;
+    // The quantised product reads rows of its right operand.
+    let (w, axis) = match rows {
+        true => (w, of_w.axis),
+        false => {
+            let turned = [("axes", AttrValue::ints(&[1, 0]))];
+            (b.call("transpose", &[w], &turned), of_w.axis.map(|a| 1 - a))
+        }
+    };
+    let attrs = [
+        ("units", s.site.value("units")),
+        ("out_dtype", AttrValue::DType(DType::I32)),
+    ];
+    let w = (w, Affine { axis, ..of_w });
+    Some(quantised(b, [x, w], ("qnn.dense", &attrs), last))
 }
 
 /// `nn.batch_matmul`.

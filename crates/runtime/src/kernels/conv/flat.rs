@@ -17,11 +17,15 @@ const LANES: usize = 16;
 /// by 3, which are read in place there. Larger windows would need a copy.
 const NARROW: usize = 10;
 
+/// The most places of a window's row: the sums of so many columns, of three vectors, are most of the
+/// registers.
+const MOST: usize = 9;
+
 /// Returns whether a convolution goes this way.
 pub(super) fn can(s: &Sizes) -> bool {
     let same = (s.oh, s.ow, s.sh, s.sw, s.dh, s.dw) == (s.h, s.w, 1, 1, 1, 1);
     let middle = (s.kh, s.pt, s.pl) == (s.kw, s.kw as isize / 2, s.kw as isize / 2);
-    let size = s.kw == 5 || s.kw == 3 && s.ow <= NARROW;
+    let size = matches!(s.kw, 5 | 7 | 9) || s.kw == 3 && s.ow <= NARROW;
     !s.nhwc && same && middle && size && isa() == Isa::Avx512
 }
 
@@ -45,7 +49,7 @@ pub(super) unsafe fn fill(s: &Sizes, masks: *mut u16) {
     let mut row = 0;
     for vector in 0..vectors(s) {
         let first = vector * LANES;
-        let mut here = [u16::MAX; 10];
+        let mut here = [u16::MAX; 2 * MOST];
         for (k, mask) in here.iter_mut().enumerate().take(s.kh) {
             // The lanes whose inputs, so many rows away, lie in the image.
             let lane = |at: usize| {
@@ -100,7 +104,9 @@ pub(super) unsafe fn channels(
     unsafe {
         match s.kw {
             3 => lines::planes::<3>(v, s, image, channels, masks),
-            _ => lines::planes::<5>(v, s, image, channels, masks),
+            5 => lines::planes::<5>(v, s, image, channels, masks),
+            7 => lines::planes::<7>(v, s, image, channels, masks),
+            _ => lines::planes::<9>(v, s, image, channels, masks),
         }
     }
 }
@@ -162,6 +168,10 @@ mod lines {
             _mm512_castsi512_ps(match by {
                 1 => _mm512_alignr_epi32::<1>(next, x),
                 2 => _mm512_alignr_epi32::<2>(next, x),
+                3 => _mm512_alignr_epi32::<3>(next, x),
+                4 => _mm512_alignr_epi32::<4>(next, x),
+                12 => _mm512_alignr_epi32::<12>(next, x),
+                13 => _mm512_alignr_epi32::<13>(next, x),
                 14 => _mm512_alignr_epi32::<14>(next, x),
                 _ => _mm512_alignr_epi32::<15>(next, x),
             })

@@ -11,14 +11,14 @@
 use std::ffi::c_void;
 
 use super::Scratch;
-use super::fused_scales::{MOST, Tables};
-use super::fused_tile::{PANEL, PIXELS, Row, Tile, lane, row};
-use super::fused_vectors::Plain;
-use super::fused_walk::{Image, Pixels, Tiles, Walk, tiles};
+use super::fused_compute::{Part, compute};
+use super::fused_rows::lane;
+use super::fused_scales::MOST;
+use super::fused_tile::{PANEL, PIXELS, Tile};
+use super::fused_walk::{Image, Pixels, Source, Tiles, Walk};
 use crate::c_structure;
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::conv::{RxConv2dSizes, Sizes};
-use crate::kernels::simd::{Isa, isa};
 use crate::threads::{Grain, Share};
 
 c_structure! {
@@ -84,9 +84,9 @@ pub(super) struct Conv<'v> {
 
 /// The packed weight: the sums of each channel's elements, then its quads.
 #[derive(Clone, Copy)]
-struct Packed {
-    sums: *const i32,
-    quads: *const u8,
+pub(super) struct Packed {
+    pub sums: *const i32,
+    pub quads: *const u8,
 }
 
 impl<'v> Conv<'v> {
@@ -111,6 +111,11 @@ impl<'v> Conv<'v> {
         }
     }
 
+    /// What makes bytes of the input unsigned.
+    pub(super) fn flip(&self) -> u8 {
+        if self.v.x_signed != 0 { 0x80 } else { 0 }
+    }
+
     /// The height and width that windows read.
     pub(super) fn read(&self) -> (usize, usize) {
         self.s.window().reach()
@@ -130,7 +135,7 @@ impl<'v> Conv<'v> {
         let s = &self.s;
         if self.depthwise() {
             let blocks = s.o.next_multiple_of(MOST);
-            return (blocks, blocks * (s.kh * s.kw).next_multiple_of(4));
+            return (blocks, blocks * 4 * self.column_quads() * s.kw);
         }
         let (o, (runs, quads)) = (s.o.next_multiple_of(PANEL), self.runs());
         (o, o * 4 * runs * quads)
@@ -161,13 +166,16 @@ impl<'v> Conv<'v> {
                 *sum = (*sum).wrapping_add(value.into());
             };
             if self.depthwise() {
-                let size = taps.next_multiple_of(4) * MOST;
+                let quads_of = self.column_quads();
+                let size = 4 * MOST * quads_of * s.kw;
                 for block in 0..s.o.div_ceil(MOST) {
                     for place in 0..MOST {
                         let channel = block * MOST + lane(place);
                         for tap in (0..taps).filter(|_| channel < s.o) {
-                            let quad = (tap / 4 * MOST + place) * 4 + tap % 4;
-                            put(channel, block * size + quad, read(tap, 0, channel));
+                            let (y, x) = (tap / s.kw, tap % s.kw);
+                            let quad = (x * quads_of + y / 4) * MOST + place;
+                            let at = block * size + 4 * quad + y % 4;
+                            put(channel, at, read(tap, 0, channel));
                         }
                     }
                 }
@@ -213,8 +221,17 @@ impl<'v> Conv<'v> {
                 row: s.w * s.c,
                 column: s.c,
             };
-            let mut copy = None;
-            if !self.in_place() {
+            let (mut copy, mut source) = (None, None);
+            if self.in_place() {
+                source = Some(Source {
+                    image,
+                    high: s.h,
+                    wide: s.w,
+                    before: (s.pt, s.pl),
+                    end: s.n * s.h * s.w * s.c,
+                    flip: self.flip(),
+                });
+            } else {
                 // Blocks of channels are read whole, beyond the last one too.
                 let room = s.n * high * wide * deep + MOST;
                 let scratch = Scratch::new(context, room).ok_or(context.status)?;
@@ -228,6 +245,14 @@ impl<'v> Conv<'v> {
                     column: deep,
                 };
             }
+            let source = source.unwrap_or(Source {
+                image,
+                high,
+                wide,
+                before: (0, 0),
+                end: s.n * high * wide * deep + MOST,
+                flip: 0,
+            });
             let mut to = Pixels {
                 data: v.y.cast(),
                 pixel: s.o,
@@ -241,8 +266,8 @@ impl<'v> Conv<'v> {
                 late = Some(scratch);
             }
             match self.depthwise() {
-                true => self.rows(context, packed, (image, to))?,
-                false => self.tiles(context, packed, (image, to))?,
+                true => self.rows(context, packed, (source, to))?,
+                false => self.tiles(context, packed, (source, to))?,
             }
             drop(copy);
             if late.is_some() {
@@ -257,9 +282,9 @@ impl<'v> Conv<'v> {
         &self,
         context: &mut RxContext,
         packed: Packed,
-        (image, to): (Image, Pixels),
+        (source, to): (Source, Pixels),
     ) -> Result<(), i32> {
-        let (s, (run_count, quads)) = (&self.s, self.runs());
+        let (s, image, (run_count, quads)) = (&self.s, source.image, self.runs());
         let offsets = Scratch::new(context, 8 * run_count).ok_or(context.status)?;
         let runs = offsets.memory.cast::<usize>();
         for run in 0..run_count {
@@ -276,10 +301,10 @@ impl<'v> Conv<'v> {
         let groups = s.o.div_ceil(MOST);
         let work = run_count * quads * PIXELS * s.o.min(MOST) / 8;
         // SAFETY: tiles of the result are disjoint.
-        let shared = unsafe { Share::new((*self, packed, image, to, runs)) };
+        let shared = unsafe { Share::new((*self, packed, source, to, runs)) };
         let grain = Grain::of_work(1 << 16, work);
         context.pool.each(groups * blocks, grain, |begin, end, _| {
-            let &(conv, packed, image, to, runs) = shared.get();
+            let &(conv, packed, source, to, runs) = shared.get();
             let s = &conv.s;
             let mut task = begin;
             while task < end {
@@ -297,130 +322,20 @@ impl<'v> Conv<'v> {
                         runs,
                         run_count,
                         quads,
+                        flip: [source.flip; 4],
                         weight: packed.quads.add(first / PANEL * panel),
                         panel,
                         start: tables.start.as_ptr(),
                         finish: conv.finish(&tables),
                         wide: (s.o - first).min(MOST),
                     };
-                    let walk = Walk::of(s, block * PIXELS, (image, to), first);
+                    let walk = Walk::of(s, block * PIXELS, (source.image, to), first);
                     compute(&Part::Tiles(Tiles { tile, walk, count }));
                 }
             }
         });
         Ok(())
     }
-
-    /// Rows of pixels of blocks of channels.
-    unsafe fn rows(
-        &self,
-        context: &mut RxContext,
-        packed: Packed,
-        (image, to): (Image, Pixels),
-    ) -> Result<(), i32> {
-        let s = &self.s;
-        let count = (s.kh * s.kw).next_multiple_of(4);
-        let offsets = Scratch::new(context, 8 * count).ok_or(context.status)?;
-        let taps = offsets.memory.cast::<usize>();
-        for tap in 0..count {
-            let (y, x) = if tap < s.kh * s.kw {
-                (tap / s.kw, tap % s.kw)
-            } else {
-                (0, 0)
-            };
-            // SAFETY: there is room for all taps.
-            unsafe { *taps.add(tap) = y * s.dh * image.row + x * s.dw * image.column };
-        }
-        let (rows, blocks) = (s.n * s.oh, s.o.div_ceil(MOST));
-        // SAFETY: rows of the result are disjoint.
-        let shared = unsafe { Share::new((*self, packed, image, to, taps)) };
-        let grain = Grain::of_work(1 << 16, s.ow * count * MOST / 8);
-        context.pool.each(blocks * rows, grain, |begin, end, _| {
-            let &(conv, packed, image, to, taps) = shared.get();
-            let s = &conv.s;
-            let mut held = (usize::MAX, Tables::default());
-            for task in begin..end {
-                let (block, row) = (task / rows, task % rows);
-                let first = block * MOST;
-                // SAFETY: the block's channels and the row are the convolution's.
-                unsafe {
-                    if held.0 != block {
-                        held = (block, conv.tables(packed.sums, first, lane));
-                    }
-                    let window = row / s.oh * image.whole + row % s.oh * s.sh * image.row;
-                    let row = Row {
-                        x: image.data.add(window + first),
-                        step: s.sw * image.column,
-                        out_step: to.pixel,
-                        count: s.ow,
-                        taps,
-                        quads: count / 4,
-                        weight: packed.quads.add(first * count),
-                        start: held.1.start.as_ptr(),
-                        finish: conv.finish(&held.1),
-                        y: to.data.add(row * s.ow * to.pixel + first),
-                        wide: (s.o - first).min(MOST),
-                    };
-                    compute(&Part::Row(row));
-                }
-            }
-        });
-        Ok(())
-    }
-}
-
-/// A part of the work.
-enum Part<'t> {
-    Tiles(Tiles<'t>),
-    Row(Row<'t>),
-}
-
-#[inline(always)]
-unsafe fn part<S: super::fused_vectors::Wide>(p: &Part<'_>) {
-    // SAFETY: parts are made for what they refer to; the caller has the instruction set.
-    unsafe {
-        match p {
-            Part::Tiles(t) => tiles::<S>(t),
-            Part::Row(r) => row::<S>(r),
-        }
-    }
-}
-
-/// Computes a part with the best instructions that the processor has and `RELAX_ISA` allows.
-///
-/// # Safety
-/// What the part refers to lives and has its sizes.
-unsafe fn compute(p: &Part<'_>) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use super::fused_vectors::x86::{Avx, Avx512};
-        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni,avx2")]
-        unsafe fn avx512(p: &Part<'_>) {
-            // SAFETY: the instruction set is enabled here.
-            unsafe { part::<Avx512>(p) };
-        }
-        #[target_feature(enable = "avx2,avxvnni")]
-        unsafe fn vnni(p: &Part<'_>) {
-            // SAFETY: as above.
-            unsafe { part::<Avx<true>>(p) };
-        }
-        #[target_feature(enable = "avx2")]
-        unsafe fn avx2(p: &Part<'_>) {
-            // SAFETY: as above.
-            unsafe { part::<Avx<false>>(p) };
-        }
-        // SAFETY: the processor has what is chosen.
-        unsafe {
-            match isa() {
-                Isa::Avx512 if is_x86_feature_detected!("avx512vnni") => return avx512(p),
-                Isa::Avx512 | Isa::Avx2 if is_x86_feature_detected!("avxvnni") => return vnni(p),
-                Isa::Avx512 | Isa::Avx2 => return avx2(p),
-                _ => {}
-            }
-        }
-    }
-    // SAFETY: nothing is enabled.
-    unsafe { part::<Plain>(p) };
 }
 
 /// A convolution of bytes by signed ones, brought to another scale:

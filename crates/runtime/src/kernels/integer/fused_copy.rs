@@ -5,7 +5,6 @@
 use super::Scratch;
 use super::bytes::woven;
 use super::fused::Conv;
-use super::fused_scales::MOST;
 use crate::context::RxContext;
 use crate::kernels::simd::square::{Turning, columns, dispatch_turning};
 use crate::kernels::simd::{Simd, dispatch};
@@ -20,11 +19,7 @@ impl Conv<'_> {
     pub(super) fn in_place(&self) -> bool {
         let (s, (high, wide)) = (&self.s, self.read());
         let inside = s.pt == 0 && s.pl == 0 && high <= s.h && wide <= s.w;
-        let whole = match self.depthwise() {
-            true => s.c.is_multiple_of(MOST),
-            false => s.c.is_multiple_of(4),
-        };
-        inside && whole && s.nhwc && self.v.x_signed == 0
+        s.nhwc && (self.depthwise() || inside && s.c.is_multiple_of(4))
     }
 
     /// Makes the copy.
@@ -69,7 +64,7 @@ impl Conv<'_> {
     /// `to` has room for the rows, and `words` for their quads.
     unsafe fn copy_planes(&self, n: usize, rows: Range<usize>, to: *mut u8, words: *mut u32) {
         let (s, v, (_, wide), deep) = (&self.s, self.v, self.read(), self.deep());
-        let flip = if v.x_signed != 0 { 0x80u8 } else { 0 };
+        let flip = self.flip();
         let none = v.x_zero as u8 ^ flip;
         let row = rows.start as isize - s.pt;
         let (left, cut) = (s.pl.max(0) as usize, (-s.pl).max(0) as usize);
@@ -147,7 +142,7 @@ impl Conv<'_> {
     /// `to` has room for the row.
     pub(super) unsafe fn copy_row(&self, n: usize, y: usize, to: *mut u8) {
         let (s, v, (_, wide), deep) = (&self.s, self.v, self.read(), self.deep());
-        let flip = if v.x_signed != 0 { 0x80u8 } else { 0 };
+        let flip = self.flip();
         let none = v.x_zero as u8 ^ flip;
         let row = y as isize - s.pt;
         let (left, cut) = (s.pl.max(0) as usize, (-s.pl).max(0) as usize);

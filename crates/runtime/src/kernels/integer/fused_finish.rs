@@ -1,7 +1,7 @@
 //! The numbers per channel of a convolution from bytes to bytes.
 
 use super::fused::Conv;
-use super::fused_scales::{Finish, MOST, Narrow, Range, Tables};
+use super::fused_scales::{Finish, MOST, Narrow, Quick, Range, Tables};
 
 impl Conv<'_> {
     /// The numbers of channels from `first` on, in the order `at`, whose weights have these sums.
@@ -66,7 +66,8 @@ impl Conv<'_> {
             high: bound(v.high),
             zero: v.y_zero,
         };
-        Finish::Float(&tables.factor, range)
+        let quick = Quick::of(&tables.factor, [v.low, v.high], v.y_zero);
+        Finish::Float(&tables.factor, range, quick)
     }
 
     /// Returns whether there is what brings sums to bytes.

@@ -118,11 +118,40 @@ impl Narrow {
     }
 }
 
+/// [`Range`] where all factors are below one half: rounded numbers fit 32 bits, become bytes with
+/// saturation, and are bounded as such.
+#[derive(Clone, Copy)]
+pub(super) struct Quick {
+    /// Added to the rounded numbers, in 16 bits.
+    pub zero: i16,
+    /// The bounds, as unsigned bytes.
+    pub low: u8,
+    pub high: u8,
+    /// What makes results of these.
+    pub flip: u8,
+}
+
+impl Quick {
+    pub(super) fn of(factors: &[f32; MOST], [low, high]: [i32; 2], zero: i32) -> Option<Quick> {
+        let offset = if low < 0 { 128 } else { 0 };
+        // Zero points are so small that what saturates in 16 bits is beyond all bounds of bytes.
+        let small = zero.unsigned_abs() <= 1 << 14 && factors.iter().all(|f| f.abs() < 0.5);
+        let byte = |x: i32| u8::try_from(x + offset).ok();
+        (small && (-128..=high).contains(&low)).then_some(())?;
+        Some(Quick {
+            zero: (zero + offset) as i16,
+            low: byte(low)?,
+            high: byte(high.min(255))?,
+            flip: offset as u8,
+        })
+    }
+}
+
 /// What brings sums to bytes.
 #[derive(Clone, Copy)]
 pub(super) enum Finish<'t> {
-    /// A factor per channel.
-    Float(&'t [f32; MOST], Range),
+    /// A factor per channel, and the quick way if there is one.
+    Float(&'t [f32; MOST], Range, Option<Quick>),
     /// Fixed point, then the least and the largest result.
     Fixed(&'t Fixed, [i32; 2]),
 }
@@ -132,7 +161,7 @@ impl Finish<'_> {
     #[inline(always)]
     pub(super) fn one(&self, sum: i32, at: usize) -> i32 {
         match self {
-            Finish::Float(factor, range) => range.bring(sum, factor[at]),
+            Finish::Float(factor, range, _) => range.bring(sum, factor[at]),
             Finish::Fixed(fixed, [low, high]) => fixed.bring(sum, at).min(*high).max(*low),
         }
     }

@@ -21,6 +21,8 @@ pub(super) struct Tile<'t> {
     pub runs: *const usize,
     pub run_count: usize,
     pub quads: usize,
+    /// What makes bytes of the data unsigned: `0x80` of signed ones.
+    pub flip: [u8; 4],
     /// The first panel of the weight, and bytes from one to the next.
     pub weight: *const u8,
     pub panel: usize,
@@ -35,7 +37,7 @@ pub(super) struct Tile<'t> {
 type Sums = [[MaybeUninit<i32>; MOST]; PIXELS];
 
 /// The sums of `R` pixels from pixel `first` on by `V` vectors of channels from channel `from` on.
-/// They stay in registers until they are stored.
+/// They stay in registers until they are stored; on the quick way, until they are results.
 #[inline(always)]
 unsafe fn sums<S: Wide, const R: usize, const V: usize>(
     t: &Tile<'_>,
@@ -52,6 +54,7 @@ unsafe fn sums<S: Wide, const R: usize, const V: usize>(
             }
         }
         let mut weight = t.weight.add(from / PANEL * t.panel + from % PANEL * 4);
+        let flip = S::splat(t.flip.as_ptr());
         let at: [*const u8; R] = std::array::from_fn(|i| t.pixels[first + i].0);
         for run in 0..t.run_count {
             let offset = *t.runs.add(run);
@@ -63,13 +66,30 @@ unsafe fn sums<S: Wide, const R: usize, const V: usize>(
                     w[v] = S::load(weight.add(panel));
                 }
                 for i in 0..R {
-                    let x = S::splat(line[i].add(4 * q));
+                    let x = S::splat(line[i].add(4 * q)).xor(flip);
                     for v in 0..V {
                         sums[i][v] = sums[i][v].dot(x, w[v]);
                     }
                 }
                 weight = weight.add(4 * PANEL);
             }
+        }
+        if let (Finish::Float(factors, _, Some(quick)), true) = (&t.finish, S::LANES > 4) {
+            let mut factor = [S::zero(); V];
+            for v in 0..V {
+                factor[v] = S::load(factors.as_ptr().add(from + v * S::LANES).cast());
+            }
+            let count = (t.wide - from).min(V * S::LANES);
+            // Pixels that are not wanted are copies: they have the same results at the same place.
+            for i in 0..R {
+                let mut parts = [S::zero(); 4];
+                for v in 0..V {
+                    parts[v] = sums[i][v].steps(factor[v]);
+                }
+                let to = t.pixels[first + i].1.add(from);
+                S::bytes(parts, quick).in_order().store_some(to, count);
+            }
+            return;
         }
         for i in 0..R {
             for v in 0..V {
@@ -113,6 +133,9 @@ pub(super) unsafe fn tile<S: Wide>(t: &Tile<'_>) {
                 }
             }
         }
+        if matches!(t.finish, Finish::Float(_, _, Some(_))) && S::LANES > 4 {
+            return;
+        }
         match t.high {
             PIXELS => put::<S, PIXELS>(t, &all, 0),
             high => (0..high).for_each(|pixel| put::<S, 1>(t, &all, pixel)),
@@ -140,96 +163,6 @@ unsafe fn put<S: Wide, const R: usize>(t: &Tile<'_>, all: &Sums, first: usize) {
                     false => results[i].store_low_some(to, some),
                 }
             }
-        }
-    }
-}
-
-/// A row of pixels of a block of channels, each with a window of its own.
-#[derive(Clone, Copy)]
-pub(super) struct Row<'t> {
-    /// The first window's first byte of the block.
-    pub x: *const u8,
-    /// Bytes from one window to the next, and from one result to the next.
-    pub step: usize,
-    pub out_step: usize,
-    pub count: usize,
-    /// The position of each tap in a window, a multiple of four: those beyond the window have
-    /// weight 0.
-    pub taps: *const usize,
-    pub quads: usize,
-    /// The block's quads of taps, of [`MOST`] channels each, in the order of [`lane`].
-    pub weight: *const u8,
-    /// As of a tile, in the order of [`lane`].
-    pub start: *const i32,
-    pub finish: Finish<'t>,
-    pub y: *mut u8,
-    /// The channels that are wanted.
-    pub wide: usize,
-}
-
-/// The channel of a block at a place of its tables: interleaved bytes have the same place in every
-/// 16 of them.
-pub(super) fn lane(place: usize) -> usize {
-    place % 16 / 4 * 16 + place / 16 * 4 + place % 4
-}
-
-/// Computes a row.
-///
-/// # Safety
-/// Like [`tile`]; windows have [`MOST`] bytes at each tap.
-#[inline(always)]
-pub(super) unsafe fn row<S: Wide>(r: &Row<'_>) {
-    // SAFETY: as promised; bytes beyond the wanted channels go to the stack.
-    unsafe {
-        if S::LANES == 4 {
-            return plain_row(r);
-        }
-        let bytes = 4 * S::LANES;
-        for from in (0..r.wide).step_by(bytes) {
-            for pixel in 0..r.count {
-                let x = r.x.add(pixel * r.step + from);
-                let start = |j: usize| S::load(r.start.add(j * PANEL + from / 4).cast());
-                let mut sums = [start(0), start(1), start(2), start(3)];
-                for q in 0..r.quads {
-                    let tap = |k: usize| S::load(x.add(*r.taps.add(4 * q + k)));
-                    let (a, b) = tap(0).interleave8(tap(1));
-                    let (c, d) = tap(2).interleave8(tap(3));
-                    let ((s, t), (u, v)) = (a.interleave16(c), b.interleave16(d));
-                    for (j, quad) in [s, t, u, v].into_iter().enumerate() {
-                        let w = S::load(r.weight.add((q * 4 + j) * MOST + from));
-                        sums[j] = sums[j].dot(quad, w);
-                    }
-                }
-                for (j, sum) in sums.iter_mut().enumerate() {
-                    let at = j * PANEL + from / 4;
-                    r.finish.all(std::iter::once(sum), at);
-                }
-                let y = S::join(sums);
-                let to = r.y.add(pixel * r.out_step + from);
-                y.store_some(to, (r.wide - from).min(bytes));
-            }
-        }
-    }
-}
-
-/// A row, channel by channel.
-unsafe fn plain_row(r: &Row<'_>) {
-    // SAFETY: as promised.
-    unsafe {
-        for (pixel, place) in (0..r.count).flat_map(|p| (0..MOST).map(move |c| (p, c))) {
-            let channel = lane(place);
-            if channel >= r.wide {
-                continue;
-            }
-            let x = r.x.add(pixel * r.step + channel);
-            let mut sum = *r.start.add(place);
-            for tap in 0..4 * r.quads {
-                let w = *r.weight.add((tap / 4 * MOST + place) * 4 + tap % 4) as i8;
-                let product = i32::from(*x.add(*r.taps.add(tap))) * i32::from(w);
-                sum = sum.wrapping_add(product);
-            }
-            let y = r.finish.one(sum, place);
-            *r.y.add(pixel * r.out_step + channel) = y as u8;
         }
     }
 }

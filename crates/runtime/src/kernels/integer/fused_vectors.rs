@@ -1,7 +1,7 @@
 //! Vectors for [`fused`](super::fused): sums of 32 bits, quads of bytes, and what brings sums back to
 //! bytes.
 
-use super::fused_scales::{Finish, Fixed, MOST, Narrow, Range};
+use super::fused_scales::{Finish, Fixed, MOST, Narrow, Quick, Range};
 
 /// A vector of 32-bit sums, of quads of bytes, or of bytes.
 ///
@@ -11,10 +11,13 @@ use super::fused_scales::{Finish, Fixed, MOST, Narrow, Range};
 pub(super) unsafe trait Wide: Copy {
     /// Sums in a vector.
     const LANES: usize;
+    /// Whether there are 32 registers.
+    const MANY: bool = false;
     unsafe fn zero() -> Self;
     /// Four bytes in all lanes.
     unsafe fn splat(from: *const u8) -> Self;
     unsafe fn load(from: *const u8) -> Self;
+    unsafe fn xor(self, other: Self) -> Self;
     unsafe fn store(self, to: *mut u8);
     /// Stores the first `n` bytes.
     #[inline(always)]
@@ -64,6 +67,12 @@ pub(super) unsafe trait Wide: Copy {
     unsafe fn interleave16(self, b: Self) -> (Self, Self);
     /// The low bytes of lanes, of all four in each 16 bytes.
     unsafe fn join(parts: [Self; 4]) -> Self;
+    /// Sums times a factor each, rounded with halves to even.
+    unsafe fn steps(self, factor: Self) -> Self;
+    /// The results of rounded numbers, as [`Wide::join`] has them.
+    unsafe fn bytes(parts: [Self; 4], to: &Quick) -> Self;
+    /// What [`Wide::join`] has, part after part.
+    unsafe fn in_order(self) -> Self;
 }
 
 impl Narrow {
@@ -103,7 +112,7 @@ impl Finish<'_> {
         // SAFETY: as promised.
         unsafe {
             match *self {
-                Finish::Float(factor, range) => {
+                Finish::Float(factor, range, _) => {
                     let factor = S::load(factor.as_ptr().add(at).cast());
                     sums.for_each(|s| *s = s.finish(factor, &range));
                 }
@@ -208,11 +217,27 @@ unsafe impl Wide for Plain {
     unsafe fn join([first, ..]: [Self; 4]) -> Self {
         first
     }
+    #[inline(always)]
+    unsafe fn xor(self, other: Self) -> Self {
+        Plain(std::array::from_fn(|i| self.0[i] ^ other.0[i]))
+    }
+    #[inline(always)]
+    unsafe fn steps(self, _: Self) -> Self {
+        self
+    }
+    #[inline(always)]
+    unsafe fn bytes([first, ..]: [Self; 4], _: &Quick) -> Self {
+        first
+    }
+    #[inline(always)]
+    unsafe fn in_order(self) -> Self {
+        self
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
 pub(super) mod x86 {
-    use super::{Range, Wide};
+    use super::{Quick, Range, Wide};
     use std::arch::x86_64::*;
 
     /// AVX-512 with VNNI.
@@ -223,6 +248,7 @@ pub(super) mod x86 {
     #[allow(unsafe_op_in_unsafe_fn)]
     unsafe impl Wide for Avx512 {
         const LANES: usize = 16;
+        const MANY: bool = true;
         #[inline(always)]
         unsafe fn zero() -> Self {
             Avx512(_mm512_setzero_si512())
@@ -241,8 +267,10 @@ pub(super) mod x86 {
         }
         #[inline(always)]
         unsafe fn store_some(self, to: *mut u8, n: usize) {
-            let mask = u64::MAX >> (64 - n);
-            _mm512_mask_storeu_epi8(to.cast(), mask, self.0);
+            match n {
+                64 => _mm512_storeu_si512(to.cast(), self.0),
+                n => _mm512_mask_storeu_epi8(to.cast(), u64::MAX >> (64 - n), self.0),
+            }
         }
         #[inline(always)]
         unsafe fn dot(self, unsigned: Self, signed: Self) -> Self {
@@ -294,16 +322,45 @@ pub(super) mod x86 {
             let (a, b) = (_mm512_packus_epi32(a, b), _mm512_packus_epi32(c, d));
             Avx512(_mm512_packus_epi16(a, b))
         }
+        #[inline(always)]
+        unsafe fn xor(self, other: Self) -> Self {
+            Avx512(_mm512_xor_si512(self.0, other.0))
+        }
+        #[inline(always)]
+        unsafe fn steps(self, factor: Self) -> Self {
+            let y = _mm512_mul_ps(_mm512_cvtepi32_ps(self.0), _mm512_castsi512_ps(factor.0));
+            Avx512(_mm512_cvtps_epi32(y))
+        }
+        #[inline(always)]
+        unsafe fn bytes([a, b, c, d]: [Self; 4], to: &Quick) -> Self {
+            let zero = _mm512_set1_epi16(to.zero);
+            let pair = |a: Self, b: Self| _mm512_adds_epi16(_mm512_packs_epi32(a.0, b.0), zero);
+            let y = _mm512_packus_epi16(pair(a, b), pair(c, d));
+            let y = _mm512_min_epu8(y, _mm512_set1_epi8(to.high as i8));
+            let y = _mm512_max_epu8(y, _mm512_set1_epi8(to.low as i8));
+            Avx512(_mm512_xor_si512(y, _mm512_set1_epi8(to.flip as i8)))
+        }
+        #[inline(always)]
+        unsafe fn in_order(self) -> Self {
+            let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+            Avx512(_mm512_permutexvar_epi32(order, self.0))
+        }
     }
 
-    /// Vectors of 32 bytes: AVX2, with its VNNI extension where `VNNI`.
-    #[derive(Clone, Copy)]
-    pub(in super::super) struct Avx<const VNNI: bool>(__m256i);
+    /// How vectors of 32 bytes are multiplied: by AVX2, by its VNNI extension, by that of AVX-512.
+    pub(in super::super) const PAIRS: u8 = 0;
+    pub(in super::super) const QUADS: u8 = 1;
+    pub(in super::super) const QUADS_512: u8 = 2;
 
-    // SAFETY: used only where AVX2 (and AVX-VNNI, if so) is enabled.
+    /// Vectors of 32 bytes.
+    #[derive(Clone, Copy)]
+    pub(in super::super) struct Avx<const BY: u8>(__m256i);
+
+    // SAFETY: used only where AVX2 and what `BY` says is enabled.
     #[allow(unsafe_op_in_unsafe_fn)]
-    unsafe impl<const VNNI: bool> Wide for Avx<VNNI> {
+    unsafe impl<const BY: u8> Wide for Avx<BY> {
         const LANES: usize = 8;
+        const MANY: bool = BY == QUADS_512;
         #[inline(always)]
         unsafe fn zero() -> Self {
             Avx(_mm256_setzero_si256())
@@ -322,8 +379,10 @@ pub(super) mod x86 {
         }
         #[inline(always)]
         unsafe fn dot(self, unsigned: Self, signed: Self) -> Self {
-            if VNNI {
-                return Avx(_mm256_dpbusd_avx_epi32(self.0, unsigned.0, signed.0));
+            match BY {
+                QUADS => return Avx(_mm256_dpbusd_avx_epi32(self.0, unsigned.0, signed.0)),
+                QUADS_512 => return Avx(_mm256_dpbusd_epi32(self.0, unsigned.0, signed.0)),
+                _ => {}
             }
             // Pairs of products of 8 bits by 8 exceed 16 bits and would saturate; of the low seven
             // bits, and of the highest, they do not.
@@ -359,7 +418,7 @@ pub(super) mod x86 {
         #[inline(always)]
         unsafe fn store_low(self, to: *mut u8) {
             let zero = _mm256_setzero_si256();
-            let bytes = Avx::<VNNI>::join([self, Avx(zero), Avx(zero), Avx(zero)]).0;
+            let bytes = Avx::<BY>::join([self, Avx(zero), Avx(zero), Avx(zero)]).0;
             let high = _mm256_extracti128_si256::<1>(bytes);
             to.cast::<i32>()
                 .write_unaligned(_mm256_cvtsi256_si32(bytes));
@@ -383,6 +442,41 @@ pub(super) mod x86 {
             let [a, b, c, d] = parts.map(|p| _mm256_and_si256(p.0, low));
             let (a, b) = (_mm256_packus_epi32(a, b), _mm256_packus_epi32(c, d));
             Avx(_mm256_packus_epi16(a, b))
+        }
+        #[inline(always)]
+        unsafe fn xor(self, other: Self) -> Self {
+            Avx(_mm256_xor_si256(self.0, other.0))
+        }
+        #[inline(always)]
+        unsafe fn store_some(self, to: *mut u8, n: usize) {
+            match n {
+                32 => _mm256_storeu_si256(to.cast(), self.0),
+                16 => _mm_storeu_si128(to.cast(), _mm256_castsi256_si128(self.0)),
+                _ => {
+                    let mut all = [0u8; 32];
+                    _mm256_storeu_si256(all.as_mut_ptr().cast(), self.0);
+                    std::ptr::copy_nonoverlapping(all.as_ptr(), to, n);
+                }
+            }
+        }
+        #[inline(always)]
+        unsafe fn steps(self, factor: Self) -> Self {
+            let y = _mm256_mul_ps(_mm256_cvtepi32_ps(self.0), _mm256_castsi256_ps(factor.0));
+            Avx(_mm256_cvtps_epi32(y))
+        }
+        #[inline(always)]
+        unsafe fn bytes([a, b, c, d]: [Self; 4], to: &Quick) -> Self {
+            let zero = _mm256_set1_epi16(to.zero);
+            let pair = |a: Self, b: Self| _mm256_adds_epi16(_mm256_packs_epi32(a.0, b.0), zero);
+            let y = _mm256_packus_epi16(pair(a, b), pair(c, d));
+            let y = _mm256_min_epu8(y, _mm256_set1_epi8(to.high as i8));
+            let y = _mm256_max_epu8(y, _mm256_set1_epi8(to.low as i8));
+            Avx(_mm256_xor_si256(y, _mm256_set1_epi8(to.flip as i8)))
+        }
+        #[inline(always)]
+        unsafe fn in_order(self) -> Self {
+            let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+            Avx(_mm256_permutevar8x32_epi32(self.0, order))
         }
     }
 }

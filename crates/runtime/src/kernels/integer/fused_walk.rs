@@ -15,6 +15,20 @@ pub(super) struct Image {
     pub column: usize,
 }
 
+/// What windows are read in: the image as it lies, or a copy with its padding.
+#[derive(Clone, Copy)]
+pub(super) struct Source {
+    pub image: Image,
+    /// The rows and columns that it has, and how many of padding are before them.
+    pub high: usize,
+    pub wide: usize,
+    pub before: (isize, isize),
+    /// The bytes that may be read.
+    pub end: usize,
+    /// What makes bytes unsigned.
+    pub flip: u8,
+}
+
 /// Where results go, pixel after pixel.
 #[derive(Clone, Copy)]
 pub(super) struct Pixels {
