@@ -27,7 +27,8 @@ mod request;
 pub mod stage;
 
 pub use affine::{Affine, AffineFn, AffineRole, AffineSite, Number};
-pub use compute::{ComputeError, Te, TensorInfo};
+pub use compute::{ComputeError, Te};
+pub use relax_loops::TensorInfo;
 pub use cost::{CostFn, Known, Priced};
 pub use def::{
     Arity, AttrDef, AttrTy, ComputeFn, Default, Effects, Fusion, Input, OpDef, attr, input,
