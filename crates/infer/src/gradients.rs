@@ -135,8 +135,11 @@ fn elements(module: &Module, op: &UserOp) -> TypeSubst {
     let mut at = TypeSubst::new();
     for (param, index) in op.element_params(&module.types).zip(0..) {
         let fits = |dtype: &DType| op.unfit(index, *dtype).is_none();
-        let dtype = [DType::F32, DType::I32, DType::U8, DType::BOOL].into_iter().find(fits);
-        at.dtypes.insert(param, DTy::Known(dtype.unwrap_or(DType::F32)));
+        let dtype = [DType::F32, DType::I32, DType::U8, DType::BOOL]
+            .into_iter()
+            .find(fits);
+        at.dtypes
+            .insert(param, DTy::Known(dtype.unwrap_or(DType::F32)));
     }
     at
 }

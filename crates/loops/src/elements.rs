@@ -51,8 +51,10 @@ pub enum Unfit {
     Elements,
     /// A function, by its name in texts.
     Function(&'static str),
-    /// A number that is none of the type.
-    Number(f64),
+    /// A whole number that is none of the type.
+    Integer(i64),
+    /// A number that may have a fraction.
+    Float(f64),
     /// A variable of floats, whose value would lose its fraction.
     Variable(relax_base::Symbol),
 }
@@ -62,8 +64,9 @@ impl fmt::Display for Unfit {
         match self {
             Unfit::Elements => f.write_str("nothing is computed with them"),
             Unfit::Function(name) => write!(f, "it applies `{name}` to them"),
-            Unfit::Number(value) => write!(f, "it has the number {value:?} among them"),
-            Unfit::Variable(name) => write!(f, "`{name}` has a fraction"),
+            Unfit::Integer(value) => write!(f, "it has the number {value} among them"),
+            Unfit::Float(value) => write!(f, "it has the number {value:?} among them"),
+            Unfit::Variable(name) => write!(f, "it has `{name}` among them, which is a float"),
         }
     }
 }
@@ -89,10 +92,13 @@ impl Program {
 
     /// Returns the expressions of the computations.
     fn computed(&self) -> impl Iterator<Item = &Ex> {
-        self.stages.iter().filter_map(computation).flat_map(|compute| {
-            let extents = compute.reduce.iter().flat_map(|r| &r.axes).map(|a| &a.1);
-            extents.chain([&compute.value])
-        })
+        self.stages
+            .iter()
+            .filter_map(computation)
+            .flat_map(|compute| {
+                let extents = compute.reduce.iter().flat_map(|r| &r.axes).map(|a| &a.1);
+                extents.chain([&compute.value])
+            })
     }
 
     fn node_unfit(&self, e: &Ex, param: DType, dtype: DType) -> Option<Unfit> {
@@ -103,10 +109,10 @@ impl Program {
                     Some((least, most)) => (least..=most).contains(&i128::from(*v)),
                     None => true,
                 };
-                (!fits || dtype.is_bool()).then_some(Unfit::Number(*v as f64))
+                (!fits || dtype.is_bool()).then_some(Unfit::Integer(*v))
             }
             ExKind::Float(v) if e.dtype() == param => {
-                (!dtype.is_float()).then_some(Unfit::Number(*v))
+                (!dtype.is_float()).then_some(Unfit::Float(*v))
             }
             ExKind::Unary(op, a) if a.dtype() == param => {
                 function(op.name(), unary_exists(*op, dtype))
@@ -164,9 +170,7 @@ impl Program {
                     ExKind::Int(v) => Ex::int(dtype, *v),
                     ExKind::Float(v) => Ex::float(dtype, *v),
                     ExKind::Cast(a) => a.cast(dtype),
-                    ExKind::Load(buf, _) => {
-                        Ex::new(e.kind().clone(), bufs[*buf].dtype).cast(dtype)
-                    }
+                    ExKind::Load(buf, _) => Ex::new(e.kind().clone(), bufs[*buf].dtype).cast(dtype),
                     kind => Ex::new(kind.clone(), dtype),
                 })
             })
@@ -274,9 +278,12 @@ mod tests {
         visit_expr(value(&half), |e| {
             constants.extend(e.as_float().filter(|_| e.dtype() == DType::F16));
         });
-        assert_eq!(constants, [Ex::float(DType::F16, 0.1).as_float().unwrap(), 3.0]);
+        assert_eq!(
+            constants,
+            [Ex::float(DType::F16, 0.1).as_float().unwrap(), 3.0]
+        );
         assert_eq!(p.unfit(0, DType::F64), None);
-        assert_eq!(p.unfit(0, DType::I32), Some(Unfit::Number(0.1)));
+        assert_eq!(p.unfit(0, DType::I32), Some(Unfit::Float(0.1)));
         assert_eq!(p.unfit(0, DType::VOID), Some(Unfit::Elements));
         // Another parameter's type does not matter to it.
         assert_eq!(p.unfit(1, DType::I32), None);
@@ -291,7 +298,10 @@ mod tests {
         let ExKind::Cast(sum) = value(&twice).kind() else {
             panic!("{twice:?}");
         };
-        assert_eq!((value(&twice).dtype(), sum.dtype()), (DType::BF16, DType::F32));
+        assert_eq!(
+            (value(&twice).dtype(), sum.dtype()),
+            (DType::BF16, DType::F32)
+        );
         let wider = program(|_, x| &(&x * &x) + &x).at_types(&|_| DType::F64);
         assert!(matches!(value(&wider).kind(), ExKind::Binary(..)));
     }
@@ -341,7 +351,10 @@ mod tests {
             &x * &Ex::var(var, dtype).cast(T)
         });
         assert_eq!(p.unfit(0, DType::F16), None);
-        assert_eq!(p.unfit(0, DType::I64), Some(Unfit::Variable("factor".into())));
+        assert_eq!(
+            p.unfit(0, DType::I64),
+            Some(Unfit::Variable("factor".into()))
+        );
     }
 
     #[test]

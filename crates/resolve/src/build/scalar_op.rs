@@ -190,9 +190,7 @@ impl Resolver<'_> {
             let value = parts.next()?;
             let ex = self.scalar_own(value)?;
             let open = ex.dtype().as_param().is_some();
-            if open
-                || ex.dtype().bits != dtype.bits
-                || ex.dtype().is_bool() != dtype.is_bool() {
+            if open || ex.dtype().bits != dtype.bits || ex.dtype().is_bool() != dtype.is_bool() {
                 let message = format!("{} has no bits for {dtype}", self.element_name(ex.dtype()));
                 self.error(Diagnostic::error(codes::PROGRAM_TYPE, spans[0], message));
                 return None;
