@@ -241,7 +241,7 @@ mod tests {
 
     /// `value` of the elements of an input, for each index.
     fn program(value: impl FnOnce(&mut Program, Ex) -> Ex) -> Program {
-        let mut p = Program::new("p".into());
+        let mut p = Program::new("p");
         let mut buffer = |name: &str, role| {
             p.bufs.push(Buffer {
                 name: Symbol::new(name),

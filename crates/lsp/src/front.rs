@@ -188,11 +188,8 @@ impl Front {
     }
 
     fn from_server(&mut self, frame: Frame) {
-        if Head::of(&frame).is(FULL) {
-            self.server.input = None;
-            return;
-        }
         match self.session.from_server(frame, self.number) {
+            Way::Full => self.server.input = None,
             Way::Editor(frame) => say(&frame),
             Way::Server(frame) => self.tell(&frame),
             Way::Nowhere => {}

@@ -25,6 +25,22 @@ impl<'a> Head<'a> {
         serde_json::from_slice(frame).unwrap_or_default()
     }
 
+    /// Returns the head of a message of ours, where it stands first: of a large answer no more is
+    /// read.
+    pub(super) fn first(frame: &'a Frame, buffer: &'a mut Frame) -> Head<'a> {
+        const FIRST: usize = 512;
+        let first = &frame[..frame.len().min(FIRST)];
+        // Within a text a quote has a backslash before it.
+        let keys: [&[u8]; 3] = [b",\"params\":", b",\"result\":", b",\"error\":"];
+        let starts = |at: &usize| keys.iter().any(|key| first[*at..].starts_with(key));
+        let Some(end) = (0..first.len()).find(starts) else {
+            return Head::of(frame);
+        };
+        buffer.extend_from_slice(&first[..end]);
+        buffer.push(b'}');
+        Head::of(buffer)
+    }
+
     /// Returns whether it is a message of a method.
     pub(super) fn is(&self, method: &str) -> bool {
         self.method.as_deref() == Some(method)
@@ -67,9 +83,16 @@ pub(super) fn read(input: &mut impl BufRead) -> io::Result<Option<Frame>> {
 /// # Errors
 /// The output fails.
 pub(super) fn write(out: &mut impl Write, frame: &Frame) -> io::Result<()> {
-    let mut all = format!("Content-Length: {}\r\n\r\n", frame.len()).into_bytes();
-    all.extend_from_slice(frame);
-    out.write_all(&all)?;
+    const SHORT: usize = 1 << 12;
+    let mut head = format!("Content-Length: {}\r\n\r\n", frame.len()).into_bytes();
+    // Short messages are written at once, long ones not copied.
+    if frame.len() <= SHORT {
+        head.extend_from_slice(frame);
+        out.write_all(&head)?;
+    } else {
+        out.write_all(&head)?;
+        out.write_all(frame)?;
+    }
     out.flush()
 }
 
@@ -105,6 +128,15 @@ mod tests {
         assert_eq!(read(&mut input).expect("the end"), None);
         let head = Head::of(&all[1]);
         assert!(head.is("ä") && head.id == Some(7.into()));
+        let mut long = message(&json!({ "method": "m", "params": "x".repeat(9000) }));
+        let mut wire = Vec::new();
+        write(&mut wire, &long).expect("memory");
+        assert_eq!(read(&mut &wire[..]).expect("there").as_ref(), Some(&long));
+        // What follows the head is not read.
+        long = br#"{"jsonrpc":"2.0","id":",\"params\":","method":"m","params":[1,"#.to_vec();
+        let mut buffer = Vec::new();
+        let head = Head::first(&long, &mut buffer);
+        assert!(head.is("m") && head.id == Some(",\"params\":".into()));
         assert!(read(&mut &b"Content-Type: x\r\n\r\n{}"[..]).is_err());
     }
 }

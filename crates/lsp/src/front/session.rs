@@ -22,6 +22,8 @@ const AGAIN: &str = "relax-lsp/again";
 pub(super) enum Way {
     Editor(Frame),
     Server(Frame),
+    /// The one in front: the server asks to be relieved.
+    Full,
     /// It says nothing new.
     Nowhere,
 }
@@ -211,8 +213,10 @@ impl Session {
 
     /// Follows what a server says.
     pub(super) fn from_server(&mut self, frame: Frame, server: u64) -> Way {
-        let head = Head::of(&frame);
+        let mut buffer = Vec::new();
+        let head = Head::first(&frame, &mut buffer);
         match (head.method.as_deref(), head.id) {
+            (Some(super::FULL), None) => Way::Full,
             (None, Some(id)) => self.done(&id, frame),
             (None, None) => Way::Editor(frame),
             (Some(method), Some(id)) => {
