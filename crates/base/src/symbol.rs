@@ -20,6 +20,8 @@ pub struct Symbol(u32);
 struct Interner {
     ids: HashTable<u32>,
     texts: Vec<&'static str>,
+    /// The bytes of the texts.
+    bytes: usize,
 }
 
 fn hash(text: &str) -> u64 {
@@ -32,6 +34,7 @@ fn interner() -> &'static Mutex<Interner> {
         Mutex::new(Interner {
             ids: HashTable::new(),
             texts: Vec::new(),
+            bytes: 0,
         })
     })
 }
@@ -80,6 +83,7 @@ impl Symbol {
                 None => {
                     let id = u32::try_from(all.texts.len()).expect("fewer than 2^32 names");
                     all.texts.push(Box::leak(text.into()));
+                    all.bytes += text.len();
                     let texts = &all.texts;
                     all.ids
                         .insert_unique(own, id, |&id| hash(texts[id as usize]));
@@ -109,6 +113,15 @@ impl Symbol {
             id.copied()
         });
         known.map(Symbol)
+    }
+
+    /// Returns the bytes of the texts interned so far and of the list of them, which is never
+    /// shorter: what a process that runs for long ends for.
+    pub fn interned() -> usize {
+        let all = interner()
+            .lock()
+            .expect("the interner never panics while locked");
+        all.bytes + all.texts.len() * size_of::<&str>()
     }
 
     /// Returns the text.
@@ -170,5 +183,24 @@ impl fmt::Display for Symbol {
 impl fmt::Debug for Symbol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_counted_once() {
+        let name = "a name that no other test interns";
+        let before = Symbol::interned();
+        let first = Symbol::new(name);
+        let after = Symbol::interned();
+        assert!(after >= before + name.len());
+        // Other tests intern names meanwhile, but none of a megabyte.
+        for _ in 0..100_000 {
+            assert_eq!(Symbol::new(name), first);
+        }
+        assert!(Symbol::interned() < after + (1 << 20));
     }
 }

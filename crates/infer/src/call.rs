@@ -499,15 +499,16 @@ impl Solver<'_> {
                 params.push(p);
                 self.types.intern(Type::Param(p))
             });
-            let constraints = (user.constraints.iter())
+            let mut constraints: Vec<Constraint> = (user.constraints.iter())
                 .map(|c| self.complete_constraint(c, &args, ret))
                 .collect();
+            constraints.extend(self.item_relation(op, &args, ret));
             let func = FuncType {
                 params: params.into(),
                 dims: user.dims.clone().into(),
                 args,
                 ret,
-                constraints,
+                constraints: constraints.into(),
             };
             return self.types.intern(Type::Func(Box::new(func)));
         }

@@ -7,8 +7,8 @@
 
 use relax_base::{Diagnostics, Span, Symbol};
 use relax_ir::{
-    AttrValue, Attrs, Expr, ExprId, Function, Global, GlobalKind, GradItem, GradNode, Module,
-    TypeId, UserOp, Var, VarId, VarStyle,
+    AttrValue, Attrs, DTy, Expr, ExprId, Function, Global, GlobalKind, GradItem, GradNode, Kind,
+    Module, TypeId, TypeSubst, UserOp, Var, VarId, VarStyle,
 };
 use relax_tensor::{DType, Tensor};
 
@@ -51,7 +51,11 @@ fn probe(module: &Module, item: &GradItem, op: &UserOp) -> Option<Module> {
     m.ctors = module.ctors.clone();
     m.relations = module.relations.clone();
     m.user_ops = module.user_ops.clone();
-    let operands: Vec<TypeId> = op.params.iter().map(|p| p.1).collect();
+    let mut at = elements(module, op);
+    let ret = at.ty(&mut m.types, ret);
+    let operands: Vec<TypeId> = (op.params.iter())
+        .map(|p| at.ty(&mut m.types, p.1))
+        .collect();
     let names = item.operands.iter().chain(&item.bound);
     let types = operands.iter().copied().chain([ret, ret]);
     let params: Vec<VarId> = names
@@ -96,7 +100,9 @@ fn probe(module: &Module, item: &GradItem, op: &UserOp) -> Option<Module> {
         _ => m.types.tuple(operands),
     };
     let func = m.funcs.push(Function {
-        type_params: op.type_params.clone(),
+        type_params: (op.type_params.iter().copied())
+            .filter(|&p| m.types.params[p].kind != Kind::BaseType)
+            .collect(),
         dims: op.dims.clone(),
         params,
         ret: Some(ret),
@@ -121,6 +127,21 @@ fn param(m: &mut Module, name: Symbol, ty: TypeId, span: Span) -> VarId {
         span,
         style: VarStyle::Param,
     })
+}
+
+/// Returns the element types that an item is checked at, for those that are parameters: numbers, and
+/// functions of real ones, have no type at a parameter.
+fn elements(module: &Module, op: &UserOp) -> TypeSubst {
+    let mut at = TypeSubst::new();
+    for (param, index) in op.element_params(&module.types).zip(0..) {
+        let fits = |dtype: &DType| op.unfit(index, *dtype).is_none();
+        let dtype = [DType::F32, DType::I32, DType::U8, DType::BOOL]
+            .into_iter()
+            .find(fits);
+        at.dtypes
+            .insert(param, DTy::Known(dtype.unwrap_or(DType::F32)));
+    }
+    at
 }
 
 /// Returns a number of an element type; where that is not known, one that takes it from its context.

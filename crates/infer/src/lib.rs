@@ -30,6 +30,7 @@ mod gradients;
 mod groups;
 mod incremental;
 mod instantiate;
+mod items;
 mod kept;
 mod map;
 mod mistakes;

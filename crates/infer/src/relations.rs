@@ -133,7 +133,7 @@ impl Solver<'_> {
         match kind {
             RelKind::Op(op, attrs) => {
                 let Some(def) = registry().get(*op) else {
-                    return Ok(());
+                    return self.run_item(*op, args);
                 };
                 let attrs = &*def.attrs_of(self.m.attrs(*attrs));
                 def.relate(&mut RelCx {
@@ -342,7 +342,7 @@ impl Solver<'_> {
     /// Returns the name of a relation or its operator, for messages.
     pub fn relation_text(&self, kind: &RelKind) -> String {
         match kind {
-            RelKind::Op(op, _) => registry().get(*op).map_or("?", |d| d.name).to_string(),
+            RelKind::Op(op, _) => self.operator_name(*op).to_string(),
             RelKind::Builtin(name) => name.to_string(),
             RelKind::User(id) => self.m.relations[*id].name.to_string(),
             RelKind::Proj(i) => format!(".{i}"),

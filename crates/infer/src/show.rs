@@ -170,10 +170,13 @@ impl Unifier<'_> {
         match rel {
             relax_ir::RelRef::User(id) => self.m.relations[id].name.to_string(),
             relax_ir::RelRef::Builtin(name) => name.to_string(),
-            relax_ir::RelRef::Op(op, _) => relax_ops::registry()
-                .get(op)
-                .map_or("?", |d| d.name)
-                .to_string(),
+            relax_ir::RelRef::Op(op, _) => self.operator_name(op).to_string(),
         }
+    }
+
+    /// Returns the name of a built-in operator or an `op` item.
+    pub fn operator_name(&self, op: relax_ir::OpId) -> &'static str {
+        let item = || self.m.user_op(op).map_or("?", |item| item.name.as_str());
+        relax_ops::registry().get(op).map_or_else(item, |d| d.name)
     }
 }

@@ -243,11 +243,14 @@ fn require(r: &Request<'_>, def: &OpDef, consts: &[Option<Tensor>]) -> Result<()
 
 /// The program of an `op` item, with its attributes' values.
 fn user_program(r: &Request<'_>, op: &relax_ir::UserOp) -> Result<Arc<Program>, Diagnostic> {
-    // Each argument is one tensor; only the ranks matter.
-    let ranks: Vec<Vec<Option<i64>>> = (r.tensors.iter())
-        .map(|all| vec![None; all.first().map_or(0, |t| t.shape().len())])
+    // Each argument is one tensor; of its extents only the number matters.
+    let tensors: Vec<TensorInfo> = (r.tensors.iter().flatten())
+        .map(|t| TensorInfo {
+            dtype: t.dtype(),
+            shape: vec![None; t.shape().len()],
+        })
         .collect();
-    let program = item_program(op, &r.m.types, r.attrs, &ranks).map_err(|e| no_program(r, &e))?;
+    let program = item_program(op, &r.m.types, r.attrs, &tensors).map_err(|e| no_program(r, &e))?;
     Ok(Arc::new(program))
 }
 

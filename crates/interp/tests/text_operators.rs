@@ -124,6 +124,67 @@ fn large_and_strange_numbers() {
     );
 }
 
+/// Each item at every float type: narrow ones are exact to a rounding, float64 to its own precision.
+#[test]
+fn elements_of_the_prelude() {
+    let table: &[(&str, &dyn Fn(f64) -> f64)] = &[
+        ("silu(%x)", &|x| x * sigmoid(x)),
+        ("softplus(%x)", &softplus),
+        ("elu(%x, alpha=0.7)", &|x| {
+            if x > 0.0 { x } else { 0.7 * (x.exp() - 1.0) }
+        }),
+        ("cube(%x)", &|x| x * x * x),
+        ("row_normalize(%x)", &|x| x / (x * x).sqrt().max(1e-12)),
+        ("rms_norm(%x, %w)", &|x| x / (x * x + 1e-5).sqrt()),
+    ];
+    let types = [
+        ("float16", 2f64.powi(-11)),
+        ("bfloat16", 2f64.powi(-8)),
+        ("float32", 1e-6),
+        ("float64", 1e-13),
+    ];
+    for (dtype, rounding) in types {
+        let dtype = dtype.parse().expect("an element type");
+        let mut x = Tensor::zeros(dtype, &[9, 1]);
+        (0..9).for_each(|i| x.set_f64(i, i as f64 * 0.75 - 3.0));
+        let mut w = Tensor::zeros(dtype, &[1]);
+        w.set_f64(0, 1.0);
+        for (call, want) in table {
+            let text = format!(
+                "def @main(%x: Tensor[(9, 1), {dtype}], %w: Tensor[(1,), {dtype}]) {{ {call} }}"
+            );
+            let value = run(&text, &[x.clone(), w.clone()]);
+            assert_eq!(
+                value.as_tensor().expect("a tensor").dtype(),
+                dtype,
+                "{call}"
+            );
+            for (i, found) in numbers(&value).into_iter().enumerate() {
+                let wanted = want(x.get_f64(i));
+                let gap = (found - wanted).abs();
+                assert!(
+                    gap <= rounding * (1e-3 + wanted.abs()) * 1.01,
+                    "{call} of {} at {dtype}: {found}, not {wanted}",
+                    x.get_f64(i)
+                );
+            }
+        }
+    }
+    let x = Tensor::from_slice(&[3], &[-3i8, 2, 100]);
+    for (call, want) in [
+        ("square(%x)", [9.0, 4.0, 16.0]),
+        ("relu6(%x)", [0.0, 2.0, 6.0]),
+        ("squared_error(%x, %x)", [0.0; 3]),
+    ] {
+        let text = format!("def @main(%x: Tensor[(3,), int8]) {{ {call} }}");
+        assert_eq!(
+            numbers(&run(&text, std::slice::from_ref(&x))),
+            want,
+            "{call}"
+        );
+    }
+}
+
 #[test]
 fn pairs_of_the_prelude() {
     #[allow(clippy::type_complexity)] // a table of names and closed forms

@@ -1,22 +1,27 @@
-//! Instantiation of an `op` item's computation for one call: attributes are constants, ranks are
-//! known.
+//! Instantiation of an `op` item's computation for one call: attributes are constants, element types
+//! and ranks are known.
 
 use std::fmt;
 
 use relax_base::Symbol;
-use relax_loops::{Buffer, Ex, ExKind, Program, Role, Stage, Var, map_expr, substitute};
+use relax_loops::{
+    Buffer, Ex, ExKind, Program, Role, Stage, TensorInfo, Unfit, Var, map_expr, substitute,
+};
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
-use crate::{AttrValue, Attrs, Shape, Type, TypeArena, UserOp};
+use crate::{AttrValue, Attrs, DTy, Kind, Shape, Type, TypeArena, TypeParamId, UserOp};
 
 /// The reason why a call of an `op` item has no program.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum NoProgram {
     /// The operator has no computation.
     NoComputation(Symbol),
     /// The operator, and an attribute of the call whose value is not a number.
     NoNumber(Symbol, Symbol),
+    /// The operator, an element type that its computation is not for, and the part that has no
+    /// meaning then.
+    NoElements(Symbol, DType, Unfit),
 }
 
 impl fmt::Display for NoProgram {
@@ -26,6 +31,9 @@ impl fmt::Display for NoProgram {
             NoProgram::NoNumber(op, name) => {
                 write!(f, "attribute `{name}` of `{op}` has no number as its value")
             }
+            NoProgram::NoElements(op, dtype, unfit) => {
+                write!(f, "`{op}` is not for elements of {dtype}: {unfit}")
+            }
         }
     }
 }
@@ -33,25 +41,53 @@ impl fmt::Display for NoProgram {
 impl std::error::Error for NoProgram {}
 
 impl UserOp {
-    /// Returns the program for arguments with these extents (`None`: unknown until run time). In
+    /// Returns its type parameters that are element types: what the types of parameters in
+    /// [`UserOp::program`] count.
+    pub fn element_params<'a>(
+        &'a self,
+        types: &'a TypeArena,
+    ) -> impl Iterator<Item = TypeParamId> + 'a {
+        let params = self.type_params.iter().copied();
+        params.filter(|&p| types.params[p].kind == Kind::BaseType)
+    }
+
+    /// Returns the index among [`UserOp::element_params`] of the element type of an operand; `None`
+    /// where that is no parameter.
+    pub fn element_param(&self, types: &TypeArena, operand: usize) -> Option<u8> {
+        let DTy::Param(p) = types.as_tensor(self.params.get(operand)?.1)?.dtype else {
+            return None;
+        };
+        let index = self.element_params(types).position(|q| q == p)?;
+        u8::try_from(index).ok()
+    }
+
+    /// Returns why there is no computation where an element parameter stands for a type; `None`
+    /// where there is one.
+    pub fn unfit(&self, param: u8, dtype: DType) -> Option<Unfit> {
+        self.program.as_ref()?.unfit(param, dtype)
+    }
+
+    /// Returns the program for such arguments, whose extents may be unknown until run time. In
     /// [`UserOp::program`], a shape parameter is a single axis over all elements; here it is
-    /// expanded to the argument's axes.
+    /// expanded to the argument's axes, and element types are those of the arguments.
     ///
     /// # Errors
-    /// The operator has no computation, or an attribute is not a number.
+    /// The operator has no computation, or none for these element types, or an attribute is not a
+    /// number.
     pub fn program_for(
         &self,
         types: &TypeArena,
         attrs: &Attrs,
-        args: &[Vec<Option<i64>>],
+        args: &[TensorInfo],
     ) -> Result<Program, NoProgram> {
         let Some(program) = &self.program else {
             return Err(NoProgram::NoComputation(self.name));
         };
-        let mut p = (**program).clone();
+        let mut p = self.at_elements(program, types, args)?;
         let mut known = self.attribute_values(program, attrs)?;
         let mut flat: FxHashMap<Var, Vec<Ex>> = FxHashMap::default();
-        for (k, extents) in args.iter().enumerate().take(self.params.len()) {
+        for (k, arg) in args.iter().enumerate().take(self.params.len()) {
+            let extents = &arg.shape;
             let shape = p.bufs[p.inputs[k]].shape.clone();
             let param = match &types[self.params[k].1] {
                 Type::Tensor(t) => matches!(t.shape, Shape::Param(_)),
@@ -79,6 +115,31 @@ impl UserOp {
         expand(&mut p, &flat);
         rewrite(&mut p, &|e| substitute(e, &|v| known.get(&v).cloned()));
         Ok(p)
+    }
+
+    /// Returns the program for the arguments' element types.
+    fn at_elements(
+        &self,
+        program: &Program,
+        types: &TypeArena,
+        args: &[TensorInfo],
+    ) -> Result<Program, NoProgram> {
+        let mut at: FxHashMap<u8, DType> = FxHashMap::default();
+        for (k, arg) in args.iter().enumerate() {
+            if let Some(param) = self.element_param(types, k) {
+                at.entry(param).or_insert(arg.dtype);
+            }
+        }
+        if at.is_empty() {
+            return Ok(program.clone());
+        }
+        for (&param, &dtype) in &at {
+            if let Some(unfit) = program.unfit(param, dtype) {
+                return Err(NoProgram::NoElements(self.name, dtype, unfit));
+            }
+        }
+        // The resolver sees to it that each parameter is the type of some operand.
+        Ok(program.at_types(&|param| at.get(&param).copied().unwrap_or(DType::F32)))
     }
 
     /// Maps the attributes' variables to their values.

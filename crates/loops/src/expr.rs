@@ -22,9 +22,10 @@ relax_base::define_id! {
 /// What an expression is made of.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ExKind {
-    /// An integer or `bool` constant, already wrapped to its type (`uint64` by bit pattern).
+    /// An integer or `bool` constant, already wrapped to its type (`uint64` by bit pattern); of a
+    /// [`DType::param`], as it is written.
     Int(i64),
-    /// A float constant, already rounded to its type.
+    /// A float constant, already rounded to its type; of a [`DType::param`], as it is written.
     Float(f64),
     /// A scalar variable.
     Var(Var),
@@ -150,6 +151,9 @@ impl Ex {
     }
     /// A constant of any type from a float, rounded (or truncated to an integer).
     pub fn float(dtype: DType, value: f64) -> Ex {
+        if dtype.as_param().is_some() {
+            return Ex::new(ExKind::Float(value), dtype);
+        }
         if !dtype.is_float() {
             return Ex::int(dtype, value as i64);
         }
@@ -258,6 +262,9 @@ impl Ex {
         if self.dtype() == dtype {
             return self.clone();
         }
+        if self.dtype().as_param().or(dtype.as_param()).is_some() {
+            return Ex::new(ExKind::Cast(self.clone()), dtype);
+        }
         match self.0.kind {
             ExKind::Int(v) if dtype.is_bool() => Ex::bool(v != 0),
             ExKind::Int(v) if self.dtype() != DType::U64 || !dtype.is_float() => Ex::int(dtype, v),
@@ -317,6 +324,9 @@ pub(crate) fn wrap(dtype: DType, v: i64) -> i64 {
     if dtype.is_bool() {
         return i64::from(v != 0);
     }
+    if dtype.as_param().is_some() {
+        return v;
+    }
     let bits = u32::from(dtype.bits.clamp(1, 64));
     if dtype.is_int() {
         (v << (64 - bits)) >> (64 - bits)
@@ -329,7 +339,7 @@ pub(crate) fn wrap(dtype: DType, v: i64) -> i64 {
 
 /// The value of an integer operation, before wrapping; `None` where it is not folded.
 fn fold_int(op: BinOp, dtype: DType, a: i64, b: i64) -> Option<i64> {
-    if dtype == DType::U64 {
+    if dtype == DType::U64 || dtype.as_param().is_some() {
         return None;
     }
     Some(match op {

@@ -17,6 +17,7 @@ mod children;
 pub mod compose;
 mod continued;
 mod digits;
+mod elements;
 pub mod epilogue;
 mod exec;
 mod expr;
@@ -50,6 +51,7 @@ pub use byte_tables::tabulate;
 pub use children::Children;
 pub use continued::in_extents;
 pub use digits::Digits;
+pub use elements::{Unfit, roundings, wide};
 pub use exec::{ExecError, ExecFault, STEP, execute, execute_for, execute_within, scalar};
 pub use expr::{Ex, ExKind, Operand, Var};
 pub use functions::{BinOp, Libm, UnOp};
@@ -62,7 +64,7 @@ pub use lower::{
 };
 pub use program::{
     Access, Buf, Buffer, Combiner, Compute, MOST_EXTENT, Mark, Program, Reduce, Role, Stage, Stmt,
-    VarInfo,
+    TensorInfo, VarInfo,
 };
 pub use raise::raise_nest;
 pub use reduction_init::with_starts;

@@ -1,7 +1,7 @@
 //! Tensor programs.
 
 use relax_base::{Arena, Span, Symbol};
-use relax_tensor::DType;
+use relax_tensor::{DType, Tensor};
 
 use crate::{Ex, Var};
 
@@ -49,6 +49,24 @@ pub struct VarInfo {
     pub name: Symbol,
     /// Its type.
     pub dtype: DType,
+}
+
+/// The facts about a tensor that are known when a computation is built.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TensorInfo {
+    /// Its element type.
+    pub dtype: DType,
+    /// Its constant extents; `None` where symbolic or known only at run time.
+    pub shape: Vec<Option<i64>>,
+}
+
+impl From<&Tensor> for TensorInfo {
+    fn from(t: &Tensor) -> Self {
+        TensorInfo {
+            dtype: t.dtype(),
+            shape: t.shape().iter().map(|&d| Some(d)).collect(),
+        }
+    }
 }
 
 /// The permitted execution of a loop's iterations.

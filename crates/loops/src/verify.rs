@@ -18,6 +18,8 @@ mod place;
 mod signature;
 mod types;
 
+pub(crate) use types::computes;
+
 /// A broken rule.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Problem {

@@ -101,7 +101,7 @@ fn ask(doc: &mut Document, at: Position) {
 /// A step of the server failed, or the server exited.
 pub fn messages(lines: &str) {
     let (server, client) = Connection::memory();
-    let serving = std::thread::spawn(move || serve(&server));
+    let serving = std::thread::spawn(move || serve(&server, None));
     let request = |id: i32, method: &str, params| {
         Message::from(Request::new(RequestId::from(id), method.to_owned(), params))
     };

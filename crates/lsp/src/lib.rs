@@ -9,6 +9,7 @@ pub mod chunk;
 pub mod document;
 mod error;
 pub mod features;
+mod front;
 pub mod index;
 pub mod library;
 pub mod scope;

@@ -18,6 +18,7 @@ use lsp_server::{Connection, ErrorCode, Message, Notification, Request, RequestI
 use lsp_types::notification as note;
 use lsp_types::request as ask;
 use lsp_types::*;
+use relax_base::Symbol;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -103,6 +104,17 @@ struct Server {
     /// The tokens last sent for each document, with their result id.
     tokens: FxHashMap<String, (String, Vec<SemanticToken>)>,
     next_tokens: u64,
+    /// The number of jobs that have not replied.
+    busy: usize,
+    names: Names,
+}
+
+/// The bound on the names that the process has interned, of which none is ever freed.
+struct Names {
+    /// The bytes that may be added; `None` once they are told, and where there is no bound.
+    most: Option<usize>,
+    /// The bytes when the session's texts had been read.
+    first: Option<usize>,
 }
 
 /// The error of a request: its code and message.
@@ -114,11 +126,12 @@ fn broken(e: impl std::fmt::Display) -> Error {
     Error::Protocol(e.to_string())
 }
 
-/// Serves a connection until shutdown.
+/// Serves a connection until shutdown, or until its input ends. With more than `most_names` bytes of
+/// names beyond those of the session's beginning it says that it is to be relieved.
 ///
 /// # Errors
 /// The peer violated the protocol, or disconnected.
-pub fn serve(connection: &Connection) -> Result<(), Error> {
+pub fn serve(connection: &Connection, most_names: Option<usize>) -> Result<(), Error> {
     let (id, params) = connection.initialize_start().map_err(broken)?;
     // Virtual documents are newer than the protocol types. Older editors announce them by an
     // option.
@@ -127,9 +140,7 @@ pub fn serve(connection: &Connection) -> Result<(), Error> {
         .is_some_and(Value::is_object)
         || params.pointer("/initializationOptions/virtualDocuments") == Some(&Value::Bool(true));
     let params: InitializeParams = serde_json::from_value(params).map_err(broken)?;
-    let general = params.capabilities.general.as_ref();
-    let offered = general.and_then(|g| g.position_encodings.clone());
-    let encoding = Encoding::choose(&offered.unwrap_or_default());
+    let encoding = Encoding::of(&params);
     let workspace = params.capabilities.workspace.as_ref();
     let configuration = workspace.and_then(|w| w.configuration).unwrap_or(false);
     let watches = workspace.and_then(|w| w.did_change_watched_files.as_ref());
@@ -172,6 +183,11 @@ pub fn serve(connection: &Connection) -> Result<(), Error> {
         refreshes,
         tokens: FxHashMap::default(),
         next_tokens: 0,
+        busy: 0,
+        names: Names {
+            most: most_names,
+            first: None,
+        },
     };
     server.ask_settings();
     server.read_workspace(folders);
@@ -210,16 +226,22 @@ impl Server {
                 if self.send_diagnostics() {
                     continue;
                 }
+                self.count_names();
                 let next = crossbeam_channel::select! {
                     recv(connection.receiver) -> m => m.ok(),
                     recv(done) -> m => {
-                        self.out.send(m.map_err(|e| e.to_string())?).map_err(|e| e.to_string())?;
+                        self.replied(m.map_err(|e| e.to_string())?);
                         continue;
                     }
                 };
                 match next {
                     Some(m) => self.sort_in(m, &mut queue),
-                    None => return Ok(()),
+                    None => {
+                        while self.busy > 0 {
+                            self.replied(done.recv().map_err(|e| e.to_string())?);
+                        }
+                        return Ok(());
+                    }
                 }
                 continue;
             };
@@ -250,7 +272,31 @@ impl Server {
             self.sort_in(m, queue);
         }
         while let Ok(m) = done.try_recv() {
-            let _ = self.out.send(m);
+            self.replied(m);
+        }
+    }
+
+    /// Passes the reply of a job.
+    fn replied(&mut self, m: Message) {
+        self.busy -= 1;
+        // The writer ends with the connection.
+        let _ = self.out.send(m);
+    }
+
+    /// Says once that the names are too many, when nothing else is to be done.
+    fn count_names(&mut self) {
+        let Some(most) = self.names.most else { return };
+        // What is in the folders is read once, and again by another server.
+        let reading = self.reading.as_ref().is_some_and(Receiver::is_empty);
+        if self.busy > 0 || reading || self.documents.is_empty() {
+            return;
+        }
+        let now = Symbol::interned();
+        let first = *self.names.first.get_or_insert(now);
+        if now - first > most {
+            self.names.most = None;
+            let full = Notification::new(crate::front::FULL.into(), Value::Null);
+            let _ = self.out.send(full.into());
         }
     }
 

@@ -1,6 +1,8 @@
 //! Positions: byte offsets, and editors' lines and columns.
 
-use lsp_types::{Position, PositionEncodingKind, Range};
+use lsp_types::{
+    InitializeParams, Position, PositionEncodingKind, Range, TextDocumentContentChangeEvent,
+};
 
 /// The unit in which an editor counts columns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -26,6 +28,13 @@ impl Encoding {
         } else {
             Encoding::Utf16
         }
+    }
+
+    /// Returns the encoding of a session.
+    pub fn of(params: &InitializeParams) -> Encoding {
+        let general = params.capabilities.general.as_ref();
+        let offered = general.and_then(|g| g.position_encodings.as_deref());
+        Encoding::choose(offered.unwrap_or_default())
     }
 
     /// Returns the encoding's name in the protocol.
@@ -120,6 +129,14 @@ impl Text {
         }
         self.text.replace_range(start..end, with);
         self.find_lines();
+    }
+
+    /// Makes an editor's change.
+    pub fn change(&mut self, change: TextDocumentContentChangeEvent) {
+        match change.range {
+            Some(r) => self.replace(self.offset(r.start)..self.offset(r.end), &change.text),
+            None => *self = Text::new(change.text, self.encoding),
+        }
     }
 
     fn line(&self, line: usize) -> &str {

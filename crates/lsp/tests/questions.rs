@@ -133,6 +133,42 @@ grad my.scale(%x, factor) -> (%y, %g) {
 def @main(%x: Tensor[(2,), float32]) { my.scale(%x) }
 ";
 
+const ELEMENTS: &str = "\
+op my.mean[t: BaseType](%x: Tensor[(n, c), t]) -> Tensor[(n,), t] {
+  compute [%i] => sum(%k, c, %x[%i, %k]) / t(c)
+}
+def @main(%x: Tensor[(2, 3), float16]) { my.mean(%x) }
+";
+
+#[test]
+fn element_types_are_names_of_an_operator() {
+    let mut c = Client::open(ELEMENTS);
+    assert_eq!(c.wait_diagnostics(), json!([]));
+    let places = |list: &Value| -> Vec<(u64, u64)> {
+        let starts = list
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|l| &l["range"]["start"]);
+        let place = |p: &Value| Some((p["line"].as_u64()?, p["character"].as_u64()?));
+        let mut all: Vec<_> = starts.filter_map(place).collect();
+        all.sort_unstable();
+        all
+    };
+    // The conversion in the computation is a use, too.
+    let used = c.at("textDocument/references", (0, 11));
+    assert_eq!(places(&used), [(0, 11), (0, 43), (0, 62), (1, 43)]);
+    let declared = c.at("textDocument/definition", (1, 43));
+    assert_eq!(places(&declared), [(0, 11)]);
+    let hover = c.at("textDocument/hover", (3, 44));
+    let shown = text_of(&hover);
+    assert!(
+        shown.contains("my.mean") && shown.contains("Tensor[(2,), float16]"),
+        "{hover}"
+    );
+    c.close();
+}
+
 #[test]
 fn gradients_are_items_with_names_of_their_own() {
     let mut c = Client::open(GRADIENT);

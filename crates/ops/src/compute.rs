@@ -1,47 +1,11 @@
 //! The interface between operators' computations and the tensor programs they become.
 
 use relax_ir::{AttrValue, Attrs, TypeArena, TypeId};
-use relax_loops::{BinOp, Builder, Ex, ExKind, Stage, Stmt, TensorRef, UnOp, visit_expr};
+use relax_loops::{Builder, Ex, Stage, Stmt, TensorInfo, TensorRef, roundings, wide};
 use relax_sym::Atom;
 use relax_tensor::{DType, Tensor};
 
 use crate::call_requirements::{Extent, Requirements};
-
-/// The facts about a tensor that are known when a computation is built.
-#[derive(Clone, PartialEq, Debug)]
-pub struct TensorInfo {
-    /// Its element type.
-    pub dtype: DType,
-    /// Its constant extents; `None` where symbolic or known only at run time.
-    pub shape: Vec<Option<i64>>,
-}
-
-impl From<&Tensor> for TensorInfo {
-    fn from(t: &Tensor) -> Self {
-        TensorInfo {
-            dtype: t.dtype(),
-            shape: t.shape().iter().map(|&d| Some(d)).collect(),
-        }
-    }
-}
-
-/// The number of operations in an expression whose results are rounded.
-fn roundings(e: &Ex) -> usize {
-    let mut count = 0;
-    visit_expr(e, |e| {
-        count += usize::from(match e.kind() {
-            ExKind::Unary(op, _) => !matches!(op, UnOp::Neg | UnOp::Abs),
-            ExKind::Binary(op, ..) => {
-                matches!(
-                    op,
-                    BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Div | BinOp::Pow
-                )
-            }
-            _ => false,
-        });
-    });
-    count
-}
 
 /// A computation that cannot be stated for these inputs ("not supported for layout …").
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -234,11 +198,11 @@ impl<'a> Te<'a> {
     /// narrow floats are done in float32, and rounded once.
     pub fn elementwise(&mut self, f: impl Fn(&Ex) -> Ex) -> Result<(), ComputeError> {
         let x = self.arg(0);
-        let narrow = x.dtype.is_float() && x.dtype.bits == 16;
+        let wide = wide(x.dtype);
         let y = self.compute("y", &x.shape, |i| {
             let y = f(&x.at(i));
-            match narrow && y.dtype() == x.dtype && roundings(&y) > 1 {
-                true => f(&x.at(i).cast(DType::F32)).cast(x.dtype),
+            match wide != x.dtype && y.dtype() == x.dtype && roundings(&y) > 1 {
+                true => f(&x.at(i).cast(wide)).cast(x.dtype),
                 false => y,
             }
         });

@@ -27,7 +27,7 @@ mod request;
 pub mod stage;
 
 pub use affine::{Affine, AffineFn, AffineRole, AffineSite, Number};
-pub use compute::{ComputeError, Te, TensorInfo};
+pub use compute::{ComputeError, Te};
 pub use cost::{CostFn, Known, Priced};
 pub use def::{
     Arity, AttrDef, AttrTy, ComputeFn, Default, Effects, Fusion, Input, OpDef, attr, input,
@@ -41,5 +41,6 @@ pub use order::{LayoutFn, Operand, Order, Part, Relaid, Relayout};
 pub use registry::{Registry, registry};
 pub use relation::{Fit, Mismatch, Refusal, RelCx, RelFn, RelHost, RelResult, Stop, Subject};
 pub use relax_ir::{AttrValue, DTy};
+pub use relax_loops::TensorInfo;
 pub use release::{NoRelease, Release};
 pub use request::{Made, NoProgram, Request};

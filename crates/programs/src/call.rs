@@ -144,13 +144,13 @@ impl<'a> Call<'a> {
     }
 
     fn item(&self, op: &UserOp) -> Result<Program, Diagnostic> {
-        let mut extents = Vec::with_capacity(self.args.len());
+        let mut tensors = Vec::with_capacity(self.args.len());
         for (i, &ty) in self.args.iter().enumerate() {
             // Each argument is one tensor.
             let tensor = flatten(self.m, ty).and_then(|all| all.into_iter().next());
-            extents.push(tensor.ok_or_else(|| self.unknown(&argument(i), ty))?.shape);
+            tensors.push(tensor.ok_or_else(|| self.unknown(&argument(i), ty))?);
         }
-        item_program(op, &self.m.types, self.attrs, &extents).map_err(|why| self.refused(&why))
+        item_program(op, &self.m.types, self.attrs, &tensors).map_err(|why| self.refused(&why))
     }
 
     fn refused(&self, why: &NoProgram) -> Diagnostic {

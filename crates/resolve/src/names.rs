@@ -513,7 +513,13 @@ impl<'a> Walk<'a> {
                     ast::Expr {
                         kind: ExprKind::Name(name),
                         span,
-                    } => self.push(span, name, NameKind::Callee, None),
+                    } => match self.scope.type_name(name) {
+                        // A conversion to an element type that is a parameter.
+                        Some((NameKind::TypeParam, place)) if dims => {
+                            self.push(span, name, NameKind::TypeParam, Some(place));
+                        }
+                        _ => self.push(span, name, NameKind::Callee, None),
+                    },
                     _ => self.tasks.push(Task::Expr(callee)),
                 }
             }

@@ -490,6 +490,8 @@ impl Gen {
         if self.rng.chance(40) {
             self.out += "op my.scale[s: Shape](%x: Tensor[s, float32], factor: float64 = 1.5) -> \
                          Tensor[s, float32] { compute %x * factor }\n";
+            self.out += "op my.half[s: Shape, t: BaseType, u: BaseType](%x: Tensor[s, t], %y: Tensor[s, u]) -> \
+                         Tensor[s, t] { compute select(%x > 0, 0.5, 1) + %x * t(%y) }\n";
             self.out += "op my.swap[n: ShapeVar, m: ShapeVar](%x: Tensor[(n, m), float32]) -> \
                          Tensor[(m, n), float32] { compute [%i, %j] => %x[%j, %i] }\n";
         }

@@ -17,6 +17,9 @@ pub enum TypeCode {
     Handle = 3,
     /// bfloat16.
     BFloat = 4,
+    /// The element type that a type parameter stands for, in the computation of an `op` item until
+    /// it is instantiated. No tensor has such elements, and no text names them.
+    Param = 255,
 }
 
 /// An element type: kind, bits and SIMD lanes (`int8x4` has 4).
@@ -83,6 +86,14 @@ impl DType {
             lanes: 1,
         }
     }
+    /// The type that parameter `index` stands for, of those of an `op` item that are element types.
+    pub const fn param(index: u8) -> DType {
+        DType::new(TypeCode::Param, index)
+    }
+    /// Returns the index of the parameter that this type stands for; `None` for a type of its own.
+    pub fn as_param(self) -> Option<u8> {
+        (self.code == TypeCode::Param).then_some(self.bits)
+    }
     /// Returns whether this is `bool`.
     pub fn is_bool(self) -> bool {
         self == DType::BOOL
@@ -135,6 +146,7 @@ impl fmt::Display for DType {
             (TypeCode::Float, b) => write!(f, "float{b}")?,
             (TypeCode::BFloat, b) => write!(f, "bfloat{b}")?,
             (TypeCode::Handle, _) => f.write_str("handle")?,
+            (TypeCode::Param, index) => write!(f, "parameter {index}")?,
         }
         if self.lanes != 1 {
             write!(f, "x{}", self.lanes)?;

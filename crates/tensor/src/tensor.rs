@@ -318,7 +318,7 @@ impl Tensor {
                 let shift = 64 - 8 * self.dtype.size() as u32;
                 ((self.raw(i) << shift) as i64) >> shift
             }
-            TypeCode::UInt | TypeCode::Handle => self.raw(i) as i64,
+            TypeCode::UInt | TypeCode::Handle | TypeCode::Param => self.raw(i) as i64,
             TypeCode::Float | TypeCode::BFloat => self.get_f64(i) as i64,
         }
     }

@@ -138,7 +138,7 @@ pub fn write_header(dtype: DType, shape: &[i64], len: usize) -> Vec<u8> {
         TypeCode::Int => 0,
         TypeCode::UInt => 1,
         TypeCode::Float => 2,
-        TypeCode::Handle => 3,
+        TypeCode::Handle | TypeCode::Param => 3,
         TypeCode::BFloat => 4,
     };
     let mut bytes = Vec::with_capacity(HEAD + 8 * shape.len() + 8);

@@ -115,7 +115,7 @@ pub(crate) fn computes(dtype: DType) -> bool {
             TypeCode::Int | TypeCode::UInt => (1..=64).contains(&bits),
             TypeCode::Float => matches!(bits, 16 | 32 | 64),
             TypeCode::BFloat => bits == 16,
-            TypeCode::Handle => false,
+            TypeCode::Handle | TypeCode::Param => false,
         }
 }
 

@@ -5,13 +5,13 @@ use relax_tensor::{DType, TypeCode};
 use crate::{Ex, ExKind, Program, UnOp};
 
 /// Returns whether programs support such elements.
-pub(super) fn computes(dtype: DType) -> bool {
+pub(crate) fn computes(dtype: DType) -> bool {
     dtype.lanes == 1
         && match dtype.code {
             TypeCode::Int | TypeCode::UInt => (1..=64).contains(&dtype.bits),
             TypeCode::Float => matches!(dtype.bits, 16 | 32 | 64),
             TypeCode::BFloat => dtype.bits == 16,
-            TypeCode::Handle => false,
+            TypeCode::Handle | TypeCode::Param => false,
         }
 }
 

@@ -21,8 +21,13 @@ const MOST: u64 = 1 << 20;
 
 impl Server {
     /// Runs work in a thread of its own, and replies with the text it returns.
-    fn job(&self, id: RequestId, work: impl FnOnce() -> Result<String, Error> + Send + 'static) {
+    fn job(
+        &mut self,
+        id: RequestId,
+        work: impl FnOnce() -> Result<String, Error> + Send + 'static,
+    ) {
         let jobs = self.jobs.clone();
+        self.busy += 1;
         std::thread::spawn(move || {
             let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
             let result = result.unwrap_or_else(|_| Err(Error::refused("a defect of the server")));

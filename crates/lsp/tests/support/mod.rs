@@ -16,6 +16,10 @@ pub struct Client {
     last: String,
     /// The diagnostics last received.
     pub diagnostics: Value,
+    /// The settings that the server is given when it asks; `None`: it gets no answer.
+    pub settings: Option<Value>,
+    /// The server's own messages, notifications and requests.
+    pub said: Vec<Value>,
 }
 
 /// The URI of the document.
@@ -59,6 +63,8 @@ impl Client {
             next: 0,
             last: URI.to_owned(),
             diagnostics: Value::Null,
+            settings: None,
+            said: Vec::new(),
         };
         client.ask(
             "initialize",
@@ -108,7 +114,41 @@ impl Client {
         if message["method"] == "textDocument/publishDiagnostics" {
             self.diagnostics = message["params"]["diagnostics"].clone();
         }
+        if message["method"].is_string() {
+            self.said.push(message.clone());
+            if let (Some(settings), true) = (&self.settings, message["id"].is_number()) {
+                let result = match message["method"] == "workspace/configuration" {
+                    true => json!([settings]),
+                    false => Value::Null,
+                };
+                let answer = json!({ "jsonrpc": "2.0", "id": message["id"], "result": result });
+                self.send(&answer);
+            }
+        }
         message
+    }
+
+    /// Returns the server's own messages of a method.
+    pub fn said(&self, method: &str) -> Vec<&Value> {
+        self.said.iter().filter(|m| m["method"] == method).collect()
+    }
+
+    /// The id of the process that the editor started.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for the end of the server; returns its exit code.
+    pub fn wait(mut self) -> Option<i32> {
+        drop(self.input);
+        self.child.wait().expect("it ends").code()
+    }
+
+    /// Replaces the text of a document.
+    pub fn replace(&mut self, uri: &str, version: i32, text: &str) {
+        let document = json!({ "uri": uri, "version": version });
+        let params = json!({ "textDocument": document, "contentChanges": [{ "text": text }] });
+        self.tell("textDocument/didChange", params);
     }
 
     /// Sends a notification.

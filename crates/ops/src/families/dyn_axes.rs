@@ -201,10 +201,7 @@ fn reduced(te: &mut Te<'_>, c: Combiner) -> Done {
 
 fn mean(te: &mut Te<'_>) -> Done {
     let dtype = te.arg(0).dtype;
-    let wide = match dtype.is_float() && dtype.bits == 16 {
-        true => DType::F32,
-        false => dtype,
-    };
+    let wide = super::util_te::wide(dtype);
     let (sum, count) = over(te, Combiner::Sum, |e| e.cast(wide))?;
     let y = te.compute("mean", &sum.shape, |i| {
         (sum.at(i) / count.cast(wide)).cast(dtype)

@@ -1,4 +1,17 @@
 //! The families, one file each. A new family is a new file and one line here.
+//!
+//! Operators that an `op` item of `prelude/ops.relay` could state stand here all the same where one
+//! of these holds, which it does for each of them:
+//! - other systems know it by its name: TVM's texts, JSON graphs and TVMScript, which have no form
+//!   for an item;
+//! - it is what an item is made of: `expand-op-items` finds the operator of a scalar function here;
+//! - it takes part in fusion, or a pass asks its entry about layouts, scales, bytes, approximations
+//!   or types in Relax; of an item passes know its computation alone, and leave its calls as they are;
+//! - it broadcasts, computes on integers as TVM does (`sqrt` of them truncates), or takes tensors of
+//!   unknown rank; an item has the shapes that its signature names, and refuses such elements.
+//!
+//! An item costs what reads it, too: the first one in a text is found by reading the prelude's, a
+//! tenth of the time in which a tool reads and prints a small file.
 
 mod affine_rules;
 mod annotate;

@@ -1,5 +1,6 @@
 //! Helpers for the computations of several families.
 
+pub(super) use relax_loops::wide;
 use relax_loops::{Combiner, Ex, Hint, TensorRef, UnOp};
 use relax_tensor::DType;
 
@@ -194,14 +195,5 @@ impl Moments {
         let spread = self.squares.at(at) / &self.count;
         let root = (spread.clone() + spread.same(epsilon)).unary(UnOp::Sqrt);
         (value - self.means.at(at)) / root
-    }
-}
-
-/// Returns the type in which sums are accumulated: half floats lack the precision.
-pub(super) fn wide(dtype: DType) -> DType {
-    if dtype.is_float() && dtype.bits == 16 {
-        DType::F32
-    } else {
-        dtype
     }
 }

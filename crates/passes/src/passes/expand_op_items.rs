@@ -81,6 +81,7 @@ fn expanded(edit: &mut Edit<'_>, node: ExprId) -> Option<ExprId> {
         args: &args,
         span,
         made: FxHashMap::default(),
+        casts: FxHashMap::default(),
     }
     .value(compute)?;
     // An expression that leaves out an argument's axes would have to be broadcast.
@@ -95,6 +96,8 @@ struct Expansion<'x, 'm> {
     span: Span,
     /// What was made of a part, by its address: parts that are shared are computed once.
     made: FxHashMap<*const ExKind, ExprId>,
+    /// The conversions of each value: those of one argument are one.
+    casts: FxHashMap<(ExprId, DType), ExprId>,
 }
 
 impl Expansion<'_, '_> {
@@ -132,7 +135,11 @@ impl Expansion<'_, '_> {
             ExKind::Unary(op, _) => Some(self.call(operators().unary.get(op)?, parts)),
             ExKind::Binary(op, ..) => Some(self.call(operators().binary.get(op)?, parts)),
             ExKind::Select(..) => Some(self.call("where", parts)),
-            ExKind::Cast(_) => Some(self.edit.cast(parts[0], dtype, self.span)),
+            ExKind::Cast(_) => {
+                let (edit, span) = (&mut *self.edit, self.span);
+                let cast = self.casts.entry((parts[0], dtype));
+                Some(*cast.or_insert_with(|| edit.cast(parts[0], dtype, span)))
+            }
             ExKind::Reinterpret(_) => {
                 let dtype = [("dtype", AttrValue::DType(dtype))];
                 Some(self.edit.call("reinterpret", parts, &dtype, self.span))

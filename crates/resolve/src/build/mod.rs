@@ -6,6 +6,7 @@ mod attrs;
 mod call;
 mod damage;
 mod dims;
+mod elements;
 mod expr;
 mod former;
 mod function;
@@ -141,6 +142,8 @@ struct Resolver<'a> {
     adts: FxHashMap<Symbol, AdtId>,
     relations: FxHashMap<Symbol, RelId>,
     user_ops: FxHashMap<Symbol, OpId>,
+    /// In an `op` item: its element types.
+    elements: elements::Elements,
     /// In a `grad` item: the attributes that it refers to.
     grad: Option<Vec<grad_item::Referred>>,
     op_names: FxHashMap<Symbol, Option<OpId>>,
@@ -234,6 +237,7 @@ impl<'a> Resolver<'a> {
             adts: FxHashMap::default(),
             relations: FxHashMap::default(),
             user_ops: FxHashMap::default(),
+            elements: elements::Elements::default(),
             grad: None,
             op_names: FxHashMap::default(),
             callees: FxHashMap::default(),

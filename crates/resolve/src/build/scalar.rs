@@ -40,6 +40,16 @@ impl Resolver<'_> {
         e: ast::ExprId,
         want: Option<DType>,
     ) -> Option<Ex> {
+        let value = self.scalar_value(cx, e);
+        let span = self.ast.exprs[e].span;
+        match want {
+            Some(want) => self.scalar_as(value, want, span),
+            None => self.scalar_own(value),
+        }
+    }
+
+    /// Resolves a scalar expression whose type may still be adapted.
+    fn scalar_value(&mut self, cx: &ProgramCx, e: ast::ExprId) -> Val {
         let mut steps = vec![Step::Look(e)];
         let mut done: Vec<Val> = Vec::new();
         while let Some(step) = steps.pop() {
@@ -59,21 +69,18 @@ impl Resolver<'_> {
             };
             done.push(value);
         }
-        let value = done.pop().expect("the walk leaves one value");
-        let span = self.ast.exprs[e].span;
-        match want {
-            Some(want) => self.scalar_as(value, want, span),
-            None => self.scalar_own(value),
-        }
+        done.pop().expect("the walk leaves one value")
     }
 
     /// Gives the value its default type.
     pub(super) fn scalar_own(&mut self, v: Val) -> Option<Ex> {
         match v {
             Val::Ex(e) | Val::Weak(e) => Some(e),
-            Val::Int(v) if i32::try_from(v).is_ok() => Some(Ex::int(DType::I32, v)),
-            Val::Int(v) => Some(Ex::int(DType::I64, v)),
-            Val::Float(v) => Some(Ex::float(DType::F32, v)),
+            Val::Int(v) if i32::try_from(v).is_ok() => {
+                Some(Ex::int(self.own_number(DType::I32), v))
+            }
+            Val::Int(v) => Some(Ex::int(self.own_number(DType::I64), v)),
+            Val::Float(v) => Some(Ex::float(self.own_number(DType::F32), v)),
             Val::Bad => None,
         }
     }
@@ -82,7 +89,7 @@ impl Resolver<'_> {
     pub(super) fn scalar_as(&mut self, v: Val, want: DType, span: Span) -> Option<Ex> {
         let found = match v {
             Val::Ex(e) if e.dtype() == want => return Some(e),
-            Val::Ex(e) => e.dtype().to_string(),
+            Val::Ex(e) => self.element_name(e.dtype()),
             Val::Weak(e) => return Some(e.cast(want)),
             Val::Int(v) => {
                 let fits = want
@@ -93,17 +100,20 @@ impl Resolver<'_> {
                 }
                 format!("the number {v}")
             }
-            Val::Float(v) if want.is_float() => return Some(Ex::float(want, v)),
+            Val::Float(v) if want.is_float() || want.as_param().is_some() => {
+                return Some(Ex::float(want, v));
+            }
             Val::Float(_) => "a number with a fraction".into(),
             Val::Bad => return None,
         };
-        let message = format!("{want} is expected here, this is {found}");
+        let name = self.element_name(want);
+        let message = format!("{name} is expected here, this is {found}");
         let d = Diagnostic::error(codes::PROGRAM_TYPE, span, message);
         let text = self
             .file_text(span)
             .filter(|t| t.len() < 40 && want.lanes == 1);
         let d = match text {
-            Some(text) => d.suggest("convert it", span, format!("{want}({text})")),
+            Some(text) => d.suggest("convert it", span, format!("{name}({text})")),
             None => d,
         };
         self.error(d);
@@ -354,14 +364,7 @@ impl Resolver<'_> {
 
     /// Resolves an index expression.
     pub(crate) fn index_expr(&mut self, cx: &ProgramCx, e: ast::ExprId) -> Option<Ex> {
-        if let ExprKind::Int {
-            value,
-            suffix: NumSuffix::None,
-        } = self.ast.exprs[e].kind
-        {
-            return Some(Ex::idx(value));
-        }
-        let ex = self.scalar(cx, e, None)?;
-        self.index_value(Val::Ex(ex), self.ast.exprs[e].span)
+        let value = self.scalar_value(cx, e);
+        self.index_value(value, self.ast.exprs[e].span)
     }
 }

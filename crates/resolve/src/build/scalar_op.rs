@@ -25,11 +25,12 @@ impl Resolver<'_> {
                 Some((a, b))
             }
             (Val::Ex(a), Val::Ex(b)) => {
-                let message = format!("{} and {} do not mix", a.dtype(), b.dtype());
+                let (x, y) = (self.element_name(a.dtype()), self.element_name(b.dtype()));
+                let message = format!("{x} and {y} do not mix");
                 let d = Diagnostic::error(codes::PROGRAM_TYPE, whole, message)
-                    .label(spans.0, a.dtype().to_string())
-                    .label(spans.1, b.dtype().to_string())
-                    .note(format!("convert one of them: `{}(…)`", a.dtype()));
+                    .label(spans.0, x.clone())
+                    .label(spans.1, y)
+                    .note(format!("convert one of them: `{x}(…)`"));
                 self.error(d);
                 None
             }
@@ -89,10 +90,8 @@ impl Resolver<'_> {
         let (a, b) = self.same_type(a, b, spans, whole)?;
         let &(_, op) = INFIX.iter().find(|i| i.0 == op)?;
         if matches!(op, BinOp::And | BinOp::Or) && !a.dtype().is_bool() {
-            let message = format!(
-                "`&&` and `||` combine truth values, these are {}",
-                a.dtype()
-            );
+            let name = self.element_name(a.dtype());
+            let message = format!("`&&` and `||` combine truth values, these are {name}");
             self.error(Diagnostic::error(codes::PROGRAM_TYPE, whole, message));
             return None;
         }
@@ -122,11 +121,15 @@ impl Resolver<'_> {
         let (cond, then, otherwise) = (parts.next()?, parts.next()?, parts.next()?);
         let cond = self.scalar_as(cond, DType::BOOL, whole)?;
         let (a, b) = match (then, otherwise) {
-            (Val::Int(a), Val::Int(b)) => (Ex::int(DType::I32, a), Ex::int(DType::I32, b)),
-            (a @ (Val::Int(_) | Val::Float(_)), b @ (Val::Int(_) | Val::Float(_))) => (
-                self.scalar_as(a, DType::F32, spans.0)?,
-                self.scalar_as(b, DType::F32, spans.1)?,
-            ),
+            (Val::Int(a), Val::Int(b)) => {
+                let dtype = self.own_number(DType::I32);
+                (Ex::int(dtype, a), Ex::int(dtype, b))
+            }
+            (a @ (Val::Int(_) | Val::Float(_)), b @ (Val::Int(_) | Val::Float(_))) => {
+                let dtype = self.own_number(DType::F32);
+                let a = self.scalar_as(a, dtype, spans.0)?;
+                (a, self.scalar_as(b, dtype, spans.1)?)
+            }
             (a, b) => self.same_type(a, b, spans, whole)?,
         };
         Some(Val::Ex(Ex::where_(&cond, &a, &b)))
@@ -142,7 +145,7 @@ impl Resolver<'_> {
     ) -> Option<Val> {
         let unary = UnOp::named(name.as_str());
         let binary = BinOp::called(name.as_str());
-        let cast = self.dtype(name).filter(|d| d.lanes == 1);
+        let cast = self.conversion(name);
         let bits = name.as_str().strip_prefix(REINTERPRET);
         let bits = bits.and_then(|n| self.dtype(n.into()));
         let bits = bits.filter(|d| d.lanes == 1);
@@ -186,8 +189,9 @@ impl Resolver<'_> {
         if let Some(dtype) = bits {
             let value = parts.next()?;
             let ex = self.scalar_own(value)?;
-            if ex.dtype().bits != dtype.bits || ex.dtype().is_bool() != dtype.is_bool() {
-                let message = format!("{} has no bits for {dtype}", ex.dtype());
+            let open = ex.dtype().as_param().is_some();
+            if open || ex.dtype().bits != dtype.bits || ex.dtype().is_bool() != dtype.is_bool() {
+                let message = format!("{} has no bits for {dtype}", self.element_name(ex.dtype()));
                 self.error(Diagnostic::error(codes::PROGRAM_TYPE, spans[0], message));
                 return None;
             }
@@ -197,11 +201,12 @@ impl Resolver<'_> {
             let floats = op.asks_for_float();
             let arg = parts.next()?;
             let arg = match arg {
-                Val::Int(v) if floats => Ex::float(DType::F32, v as f64),
+                Val::Int(v) if floats => Ex::float(self.own_number(DType::F32), v as f64),
                 other => self.scalar_own(other)?,
             };
             // Rounding leaves integers unchanged; the other functions require floats.
-            if floats && op.is_real() && !arg.dtype().is_float() {
+            let open = arg.dtype().as_param().is_some();
+            if floats && op.is_real() && !open && !arg.dtype().is_float() {
                 let message = format!("`{name}` takes a float, this is {}", arg.dtype());
                 self.error(Diagnostic::error(codes::PROGRAM_TYPE, spans[0], message));
                 return None;
@@ -220,7 +225,8 @@ impl Resolver<'_> {
                 op,
                 BinOp::And | BinOp::Or | BinOp::Xor | BinOp::Shl | BinOp::Shr
             );
-            if bits && a.dtype().is_float() || op == BinOp::Atan2 && !a.dtype().is_float() {
+            let float = a.dtype().is_float() || a.dtype().as_param().is_some();
+            if bits && a.dtype().is_float() || op == BinOp::Atan2 && !float {
                 let message = format!("`{name}` does not take {}", a.dtype());
                 self.error(Diagnostic::error(codes::PROGRAM_TYPE, whole, message));
                 return None;

@@ -6,10 +6,11 @@
 //! `any`) combines `e` over `%k` from 0 to `n`. A reduction within a larger expression becomes a
 //! separate stage over only the indices it depends on, so that a row's sum is computed once per
 //! row; it cannot depend on the variable of an enclosing reduction. A tensor whose shape is a
-//! parameter of kind `Shape` has a single axis over all its elements in the computation.
+//! parameter of kind `Shape` has a single axis over all its elements in the computation. Element
+//! types may be parameters of kind `BaseType`.
 
 use relax_base::{Diagnostic, Span, Symbol};
-use relax_ir::{AttrValue, DTy, OpId, Shape, Type, TypeId, TypeParamId, UserOp, dim_to_ex};
+use relax_ir::{AttrValue, OpId, Shape, Type, TypeId, TypeParamId, UserOp, dim_to_ex};
 use relax_loops::{
     Buffer, Combiner, Compute, Ex, ExKind, Program, Reduce, Role, Stage, Var, VarInfo, substitute,
     visit_expr,
@@ -154,6 +155,7 @@ impl Resolver<'_> {
             self.module.user_ops[i].program = Some(std::sync::Arc::new(program));
             self.module.user_ops[i].attr_vars = attr_vars;
         }
+        self.elements = Default::default();
         self.scopes.leave(mark);
     }
 
@@ -179,6 +181,9 @@ impl Resolver<'_> {
             }
             return self.op_error(ast.stmts[stmt].span, "an operator has one `compute`");
         };
+        if !self.enter_elements(user) {
+            return self.op_error(span, "an operator has at most 255 element types");
+        }
         let mut cx = ProgramCx::new(op.name, user.span);
         let mut extents = Extents::default();
         // Dimension variables keep their names.
@@ -216,6 +221,7 @@ impl Resolver<'_> {
         };
         let place = op.ret.map_or(span, |t| ast.types[t].span);
         let (shape, dtype) = self.op_tensor(&mut cx, &mut extents, result, place)?;
+        self.numbers_like(dtype);
         let mut axes = Vec::new();
         if indices.is_empty() {
             let index = (0..shape.len()).map(|k| {
@@ -258,7 +264,8 @@ impl Resolver<'_> {
             reduce,
             value,
         }));
-        Some((cx.program, attr_vars))
+        let sound = self.check_elements(&cx.program, ast.stmts[stmt].span);
+        sound.then_some((cx.program, attr_vars))
     }
 
     /// Returns extents and element type of a tensor in the signature.
@@ -274,8 +281,8 @@ impl Resolver<'_> {
             Type::Error => return None,
             _ => return self.op_error(span, "a computation takes and gives tensors"),
         };
-        let DTy::Known(dtype) = tensor.dtype else {
-            let message = "a computation needs known element types: write one operator per type";
+        let Some(dtype) = self.program_element(tensor.dtype) else {
+            let message = "a computation needs element types: one of its own, or a parameter";
             return self.op_error(span, message);
         };
         if dtype.lanes != 1 {

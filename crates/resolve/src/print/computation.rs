@@ -25,6 +25,8 @@ impl Printer<'_> {
         };
         let bare: Vec<Var> = program.dims.iter().chain(&op.attr_vars).copied().collect();
         let mut cx = ProgramNames::new(program, bare.clone(), self.types.words.clone());
+        let elements: Vec<_> = op.element_params(&m.types).collect();
+        cx.elements = elements.iter().map(|&p| self.type_param_name(p)).collect();
         // Dimensions have the names of the signature, attributes are called by theirs.
         for v in bare {
             let name = program.vars[v].name;

@@ -30,6 +30,8 @@ pub(super) struct ProgramNames<'p> {
     /// Makes the names of dimensions unique.
     dims: Names,
     words: Rc<Words>,
+    /// The names of the element types that are parameters, by their indices.
+    pub(super) elements: Vec<Symbol>,
 }
 
 impl<'p> ProgramNames<'p> {
@@ -43,12 +45,20 @@ impl<'p> ProgramNames<'p> {
             names: Names::default(),
             dims: Names::default(),
             words,
+            elements: Vec::new(),
         };
         for (id, buf) in program.bufs.iter() {
             let name = names.names.local(buf.name);
             names.bufs.insert(id, name);
         }
         names
+    }
+    /// Returns an element type's name in the text.
+    fn element(&self, dtype: DType) -> Symbol {
+        match dtype.as_param() {
+            Some(index) => self.elements[usize::from(index)],
+            None => Symbol::new(&dtype.to_string()),
+        }
     }
     pub(super) fn buf(&self, id: Buf) -> Symbol {
         self.bufs[&id]
@@ -405,6 +415,22 @@ impl Printer<'_> {
             this.out.call(callee, parts, NO)
         };
         let kind = match e.kind() {
+            ExKind::Int(_) | ExKind::Float(_) if dtype.as_param().is_some() => {
+                let suffix = NumSuffix::None;
+                let number = match *e.kind() {
+                    ExKind::Float(value) => ExprKind::Float { value, suffix },
+                    _ => ExprKind::Int {
+                        value: e.as_int().unwrap_or(0),
+                        suffix,
+                    },
+                };
+                if place.number == Number::Beside {
+                    number
+                } else {
+                    let number = self.out.expr(number, NO);
+                    return call(self, cx.element(dtype).as_str(), vec![number]);
+                }
+            }
             ExKind::Int(v) if dtype.is_bool() => ExprKind::Bool(*v != 0),
             ExKind::Int(value) => {
                 let typed = matches!(place.number, Number::Index | Number::Beside);
@@ -460,7 +486,7 @@ impl Printer<'_> {
                 return call(self, op.call().unwrap_or("unknown"), parts);
             }
             ExKind::Select(..) => return call(self, SELECT, parts),
-            ExKind::Cast(_) => return call(self, &dtype.to_string(), parts),
+            ExKind::Cast(_) => return call(self, cx.element(dtype).as_str(), parts),
             ExKind::Reinterpret(_) => return call(self, &format!("{REINTERPRET}{dtype}"), parts),
         };
         self.out.expr(kind, NO)
@@ -546,7 +572,7 @@ fn suffix(dtype: DType) -> Option<NumSuffix> {
         _ if dtype.lanes != 1 => return None,
         (TypeCode::Int, 8 | 16 | 32 | 64) => NumSuffix::I(dtype.bits),
         (TypeCode::UInt | TypeCode::Handle, 8 | 16 | 32 | 64) => NumSuffix::U(dtype.bits),
-        (TypeCode::Int | TypeCode::UInt | TypeCode::Handle, _) => return None,
+        (TypeCode::Int | TypeCode::UInt | TypeCode::Handle | TypeCode::Param, _) => return None,
         (TypeCode::Float, 32) => NumSuffix::F,
         (TypeCode::Float, _) => NumSuffix::Float(dtype.bits),
         (TypeCode::BFloat, _) => NumSuffix::Bf16,

@@ -23,7 +23,7 @@ pub(super) fn element(name: &str) -> Out<DType> {
             TypeCode::Int | TypeCode::UInt => matches!(dtype.bits, 1 | 8 | 16 | 32 | 64),
             TypeCode::Float => matches!(dtype.bits, 16 | 32 | 64),
             TypeCode::BFloat => dtype.bits == 16,
-            TypeCode::Handle => false,
+            TypeCode::Handle | TypeCode::Param => false,
         };
     if computes {
         Ok(dtype)
