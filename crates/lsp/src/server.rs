@@ -371,9 +371,11 @@ impl Server {
         if let Ok(settings) = serde_json::from_value::<Settings>(value) {
             let strict = settings.strict_shapes;
             let old = std::mem::replace(&mut self.settings, settings);
-            for (key, doc) in &mut self.documents {
-                doc.set_strict(strict);
-                self.stale.insert(key.clone());
+            if old.strict_shapes != strict {
+                for (key, doc) in &mut self.documents {
+                    doc.set_strict(strict);
+                    self.stale.insert(key.clone());
+                }
             }
             // Makes the editor request them again.
             if self.refreshes.0 && old.inlay_hints != self.settings.inlay_hints {

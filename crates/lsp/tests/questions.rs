@@ -157,7 +157,7 @@ fn element_types_are_names_of_an_operator() {
     };
     // The conversion in the computation is a use, too.
     let used = c.at("textDocument/references", (0, 11));
-    assert_eq!(places(&used), [(0, 11), (0, 43), (0, 62), (1, 43)]);
+    assert_eq!(places(&used), [(0, 11), (0, 43), (0, 63), (1, 43)]);
     let declared = c.at("textDocument/definition", (1, 43));
     assert_eq!(places(&declared), [(0, 11)]);
     let hover = c.at("textDocument/hover", (3, 44));
