@@ -70,8 +70,9 @@ pub(super) struct Session {
     registered: BTreeSet<String>,
     /// The diagnostics that the editor has, as a hash of the message, by document.
     published: BTreeMap<String, u64>,
-    /// The documents that another server was told, and that have not changed since.
-    told: BTreeSet<String>,
+    /// What was published of the documents that the server was told when it took over: it finds the
+    /// same again, perhaps when they have changed here.
+    told: BTreeMap<String, u64>,
     /// Whether the editor has asked for the end.
     pub(super) shut_down: bool,
 }
@@ -138,7 +139,6 @@ impl Session {
                     return;
                 };
                 let uri = p.text_document.uri.as_str();
-                self.told.remove(uri);
                 let Some(open) = self.documents.get_mut(uri) else {
                     return;
                 };
@@ -285,12 +285,13 @@ impl Session {
         let mut hasher = DefaultHasher::new();
         frame.hash(&mut hasher);
         let hash = hasher.finish();
-        let same = self.published.get(&uri) == Some(&hash);
-        let told = self.told.contains(&uri);
+        if self.told.get(&uri) == Some(&hash) {
+            return true;
+        }
         if self.documents.contains_key(&uri) {
             self.published.insert(uri, hash);
         }
-        told && same
+        false
     }
 
     /// Returns what another server is told, and the answers that the editor gets without one. A server
@@ -324,8 +325,8 @@ impl Session {
                 "textDocument/didOpen",
                 json!({ "textDocument": document }),
             ));
-            self.told.insert(uri.clone());
         }
+        self.told = self.published.clone();
         for mut request in std::mem::take(&mut self.requests) {
             if request.tried {
                 let said = "the server failed over this request";
