@@ -144,14 +144,14 @@ impl Front {
                     if Head::of(&frame).is(EXIT) {
                         return Ok(self.exit(frame));
                     }
-                    self.from_editor(frame);
+                    self.editor_says(frame);
                 }
                 Event::Editor(None) => {
                     self.server.input = None;
                     return Ok(self.code().unwrap_or(0));
                 }
                 Event::Server(number, frame) if number == self.number => match frame {
-                    Some(frame) => self.from_server(frame),
+                    Some(frame) => self.server_says(frame),
                     None => self.relieve()?,
                 },
                 Event::Server(..) => {}
@@ -177,18 +177,18 @@ impl Front {
         status.code().and_then(|code| u8::try_from(code).ok())
     }
 
-    fn from_editor(&mut self, frame: Frame) {
+    fn editor_says(&mut self, frame: Frame) {
         if self.server.input.is_none() {
             self.waiting.push_back(frame);
             return;
         }
-        if let Some(frame) = self.session.from_editor(frame, self.number) {
+        if let Some(frame) = self.session.editor_says(frame, self.number) {
             self.tell(&frame);
         }
     }
 
-    fn from_server(&mut self, frame: Frame) {
-        match self.session.from_server(frame, self.number) {
+    fn server_says(&mut self, frame: Frame) {
+        match self.session.server_says(frame, self.number) {
             Way::Full => self.server.input = None,
             Way::Editor(frame) => say(&frame),
             Way::Server(frame) => self.tell(&frame),
@@ -224,7 +224,7 @@ impl Front {
         refused.iter().for_each(say);
         again.iter().for_each(|frame| self.tell(frame));
         for frame in std::mem::take(&mut self.waiting) {
-            self.from_editor(frame);
+            self.editor_says(frame);
         }
         Ok(())
     }

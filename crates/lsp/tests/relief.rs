@@ -143,5 +143,5 @@ fn a_server_that_dies_is_replaced() {
     assert_eq!(versions(&c).len(), published);
     // It does not go on for ever.
     kill(&server_of(&c));
-    assert_eq!(c.wait(), Some(2));
+    assert_eq!(c.ended(), Some(2));
 }

@@ -99,7 +99,7 @@ impl Session {
     }
 
     /// Follows what the editor says; returns what the server with this number is told.
-    pub(super) fn from_editor(&mut self, frame: Frame, server: u64) -> Option<Frame> {
+    pub(super) fn editor_says(&mut self, frame: Frame, server: u64) -> Option<Frame> {
         let head = Head::of(&frame);
         match (head.method.as_deref(), head.id) {
             (Some(method), Some(id)) => {
@@ -212,7 +212,7 @@ impl Session {
     }
 
     /// Follows what a server says.
-    pub(super) fn from_server(&mut self, frame: Frame, server: u64) -> Way {
+    pub(super) fn server_says(&mut self, frame: Frame, server: u64) -> Way {
         let mut buffer = Vec::new();
         let head = Head::first(&frame, &mut buffer);
         match (head.method.as_deref(), head.id) {
@@ -360,9 +360,9 @@ mod tests {
         let mut s = Session::default();
         let options = json!({ "virtualDocuments": true, "strictShapes": false });
         let p = json!({ "capabilities": {}, "initializationOptions": options });
-        assert!(s.from_editor(request(0, "initialize", p), 1).is_some());
-        assert!(matches!(s.from_server(answer(0), 1), Way::Editor(_)));
-        s.from_editor(notification("initialized", json!({})), 1);
+        assert!(s.editor_says(request(0, "initialize", p), 1).is_some());
+        assert!(matches!(s.server_says(answer(0), 1), Way::Editor(_)));
+        s.editor_says(notification("initialized", json!({})), 1);
         s
     }
 
@@ -376,7 +376,7 @@ mod tests {
     #[test]
     fn requests_are_tried_once_more() {
         let mut s = begun();
-        s.from_editor(request(7, "textDocument/hover", json!({})), 1);
+        s.editor_says(request(7, "textDocument/hover", json!({})), 1);
         // A server that has only ended its time is not to blame.
         for asked in [true, true, false] {
             let (tell, refused) = s.again(asked);
@@ -393,7 +393,7 @@ mod tests {
             (&said["id"], &said["error"]["code"]),
             (&json!(7), &json!(-32801))
         );
-        assert!(matches!(s.from_server(answer(AGAIN), 2), Way::Nowhere));
+        assert!(matches!(s.server_says(answer(AGAIN), 2), Way::Nowhere));
         assert_eq!(s.open_requests(), 0);
     }
 
@@ -401,7 +401,7 @@ mod tests {
     fn a_server_that_never_began_is_begun_anew() {
         let mut s = Session::default();
         let p = json!({ "capabilities": {} });
-        s.from_editor(request(0, "initialize", p), 1);
+        s.editor_says(request(0, "initialize", p), 1);
         assert_eq!(methods(&s.again(false).0), ["initialize"]);
     }
 
@@ -410,7 +410,7 @@ mod tests {
         let mut s = begun();
         let document =
             json!({ "uri": "file:///a", "languageId": "relay", "version": 1, "text": "aé\nb" });
-        s.from_editor(
+        s.editor_says(
             notification("textDocument/didOpen", json!({ "textDocument": document })),
             1,
         );
@@ -419,13 +419,13 @@ mod tests {
         let changes = json!([{ "range": range, "text": "c" }]);
         let document = json!({ "uri": "file:///a", "version": 5 });
         let p = json!({ "textDocument": document, "contentChanges": changes });
-        s.from_editor(notification("textDocument/didChange", p), 1);
-        let Way::Editor(asked) = s.from_server(request(1, "workspace/configuration", json!({})), 1)
+        s.editor_says(notification("textDocument/didChange", p), 1);
+        let Way::Editor(asked) = s.server_says(request(1, "workspace/configuration", json!({})), 1)
         else {
             panic!("a request goes to the editor");
         };
         let id = value(&asked)["id"].clone();
-        assert!(s.from_editor(answer(id), 1).is_some());
+        assert!(s.editor_says(answer(id), 1).is_some());
         let (tell, _) = s.again(true);
         assert_eq!(
             value(&tell[0])["params"]["initializationOptions"],
@@ -443,7 +443,7 @@ mod tests {
         let mut s = begun();
         let document =
             json!({ "uri": "file:///a", "languageId": "relay", "version": 1, "text": "" });
-        s.from_editor(
+        s.editor_says(
             notification("textDocument/didOpen", json!({ "textDocument": document })),
             1,
         );
@@ -451,7 +451,7 @@ mod tests {
             let p = json!({ "uri": "file:///a", "version": 1, "diagnostics": [n] });
             notification("textDocument/publishDiagnostics", p)
         };
-        let passes = |s: &mut Session, n| matches!(s.from_server(found(n), 1), Way::Editor(_));
+        let passes = |s: &mut Session, n| matches!(s.server_says(found(n), 1), Way::Editor(_));
         assert!(passes(&mut s, 1) && passes(&mut s, 1));
         s.again(true);
         assert!(!passes(&mut s, 1));
@@ -464,8 +464,8 @@ mod tests {
                 json!({ "registrations": all }),
             )
         };
-        assert!(matches!(s.from_server(register(1), 1), Way::Editor(_)));
-        let Way::Server(done) = s.from_server(register(9), 2) else {
+        assert!(matches!(s.server_says(register(1), 1), Way::Editor(_)));
+        let Way::Server(done) = s.server_says(register(9), 2) else {
             panic!("it is registered");
         };
         assert_eq!(value(&done)["id"], 9);
@@ -475,16 +475,16 @@ mod tests {
     fn answers_find_who_asked() {
         let mut s = begun();
         let ask =
-            |s: &mut Session, server| match s.from_server(request(1, "a/b", json!({})), server) {
+            |s: &mut Session, server| match s.server_says(request(1, "a/b", json!({})), server) {
                 Way::Editor(frame) => value(&frame)["id"].clone(),
                 _ => panic!("a request goes to the editor"),
             };
         let (first, second) = (ask(&mut s, 1), ask(&mut s, 2));
         assert_ne!(first, second);
-        assert_eq!(s.from_editor(answer(first), 2), None);
-        let frame = s.from_editor(answer(second.clone()), 2).expect("its own");
+        assert_eq!(s.editor_says(answer(first), 2), None);
+        let frame = s.editor_says(answer(second.clone()), 2).expect("its own");
         assert_eq!(value(&frame)["id"], 1);
         // An answer to nothing.
-        assert_eq!(s.from_editor(answer(second), 2), None);
+        assert_eq!(s.editor_says(answer(second), 2), None);
     }
 }

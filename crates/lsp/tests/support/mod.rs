@@ -138,7 +138,14 @@ impl Client {
         self.child.id()
     }
 
-    /// Waits for the end of the server; returns its exit code.
+    /// Waits for the end of a server that ends by itself; returns its exit code.
+    pub fn ended(mut self) -> Option<i32> {
+        let mut rest = Vec::new();
+        self.output.read_to_end(&mut rest).expect("it speaks");
+        self.child.wait().expect("it ends").code()
+    }
+
+    /// Leaves the server, and waits for its end; returns its exit code.
     pub fn wait(mut self) -> Option<i32> {
         drop(self.input);
         self.child.wait().expect("it ends").code()
