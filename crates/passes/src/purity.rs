@@ -9,6 +9,8 @@ use relax_infer::Typing;
 use relax_ir::{Expr, ExprId, GlobalId, IdTable, Module, Type, TypeId, VarId};
 use relax_ops::Lowering;
 
+use crate::util::called_op;
+
 /// The purity of an expression.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Pure {
@@ -160,27 +162,45 @@ impl Purity {
         self.eval(e) && !self.fresh[e]
     }
 
-    /// Finds the results of calls that write into memory, and their aliases.
+    /// Finds the results of calls that write into memory, variables that are ended, and their
+    /// aliases.
     fn find_placed(&mut self, m: &Module, order: &[ExprId]) {
-        let writes = |e: ExprId| {
-            let called = crate::util::called_op(m, e);
-            called.is_some_and(|d| d.hooks.lowering == Lowering::CallTirInplace)
-        };
+        let is = |e, lowering| called_op(m, e).is_some_and(|d| d.hooks.lowering == lowering);
+        let writes = |e| is(e, Lowering::CallTirInplace);
+        let mut any = false;
+        for &e in order {
+            let ends = is(e, Lowering::Kill);
+            any |= ends || writes(e);
+            if ends {
+                m.for_each_child(e, |c| {
+                    if let Expr::Var(v) = m.exprs[c] {
+                        self.placed.set(v, true);
+                    }
+                });
+            }
+        }
+        if !any {
+            return;
+        }
         // Outer bindings come after inner ones.
         for &e in order.iter().rev() {
-            if let Expr::Let { var, value, .. } = m.exprs[e] {
-                let mut placed = writes(value);
-                match m.exprs[value] {
-                    Expr::Var(v) => placed |= self.placed[v],
-                    Expr::Proj { .. } | Expr::Tuple(_) => m.for_each_child(value, |c| {
-                        placed |= matches!(m.exprs[c], Expr::Var(v) if self.placed[v]);
-                    }),
-                    _ => {}
-                }
-                if placed {
-                    self.placed.set(var, true);
-                }
+            if let Expr::Let { var, value, .. } = m.exprs[e]
+                && (writes(value) || self.is_alias(m, value))
+            {
+                self.placed.set(var, true);
             }
+        }
+    }
+
+    /// Returns whether a value may be a tensor in a block of memory: operators give new ones,
+    /// functions and branches perhaps what they read.
+    fn is_alias(&self, m: &Module, value: ExprId) -> bool {
+        let placed = |e: &ExprId| matches!(m.exprs[*e], Expr::Var(v) if self.placed[v]);
+        match m.exprs[value] {
+            Expr::Var(_) => placed(&value),
+            Expr::Call { .. } if called_op(m, value).is_some() => false,
+            Expr::Func(_) => false,
+            _ => m.post_order([value]).iter().any(placed),
         }
     }
 

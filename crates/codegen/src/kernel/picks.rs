@@ -8,7 +8,7 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, types};
-use relax_loops::select::moves::{Chosen, chosen};
+use relax_loops::select::chosen::{Chosen, chosen};
 use relax_loops::select::picks::{self, Group};
 use relax_loops::{Compute, Ex, Var};
 use relax_runtime::kernels::pick::{AXES, RxPick};

@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
+use super::chosen::{Arm, arms};
 use super::digits::{self, Part, Walk};
-use super::moves::{Arm, arms};
 use super::strided::affine;
 use crate::extents::numbers;
 use crate::{BinOp, Buf, Compute, Ex, ExKind, Program, Var};

@@ -38,6 +38,7 @@ use lines::LinesNest;
 use moves::Moves;
 use vectors::Vectors;
 
+pub mod chosen;
 pub mod contraction;
 pub mod copies;
 mod cut;
@@ -46,6 +47,7 @@ pub mod hinted;
 pub mod joined;
 pub mod lines;
 pub mod moves;
+pub mod operations;
 pub mod picks;
 mod stated;
 pub mod strided;

@@ -4,7 +4,7 @@
 //! Where each index, and each condition for the fill value, depends on few axes, offsets are
 //! tabulated once for every group of such axes.
 
-use super::moves::{Chosen, chosen};
+use super::chosen::{Chosen, chosen};
 use crate::extents::elements;
 use crate::{Compute, Ex, ExKind, Program, Var, axes_of, interval};
 

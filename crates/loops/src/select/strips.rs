@@ -5,7 +5,7 @@
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
-use super::vectors::{Form, Op, Operand, Operations, Read, Split, Vectors};
+use super::operations::{Form, Op, Operand, Operations, Read, Split, Vectors};
 use crate::extents::elements;
 use crate::{BinOp, Buf, Combiner, Compute, Ex, ExKind, Program, UnOp, Var, as_byte};
 

@@ -8,8 +8,8 @@ use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
 use super::lines::is_element;
+use super::operations::{Form, Op, Operand, Operations, Split, Vectors, side_by_side};
 use super::strided::{Strided, affine, has_loads, inside};
-use super::vectors::{Form, Op, Operand, Operations, Split, Vectors, side_by_side};
 use crate::extents::elements;
 use crate::{BinOp, Buf, Combiner, Compute, Ex, ExKind, Program, UnOp, Var, visit_expr};
 

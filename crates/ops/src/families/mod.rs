@@ -14,6 +14,7 @@
 //! tenth of the time in which a tool reads and prints a small file.
 
 mod affine_rules;
+mod affine_totals;
 mod annotate;
 mod axes;
 mod binary;

@@ -192,7 +192,7 @@ pub static OPS: &[OpDef] = &[
         global_rel(cx, 2)
     })
     .gradient(super::gradients_parts::global_avg_pool2d)
-    .affine_rule(super::affine_rules::global_mean)
+    .affine_rule(super::affine_totals::global_mean)
     .full_precision()
     .layout(super::layout_rules::image)
     .inputs(DATA)

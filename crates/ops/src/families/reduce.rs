@@ -85,13 +85,13 @@ macro_rules! reductions {
 }
 
 reductions! {
-    "sum" sum_compute "The sum of the elements.", full_precision, gradient = super::gradients::sum, affine_rule = super::affine_rules::sum;
+    "sum" sum_compute "The sum of the elements.", full_precision, gradient = super::gradients::sum, affine_rule = super::affine_totals::sum;
     "prod" prod_compute "The product of the elements.";
     "max" max_compute "The greatest element.", gradient = super::gradients::max, affine_ordered = super::affine_rules::selection;
     "min" min_compute "The least element.", affine_ordered = super::affine_rules::selection;
     "all" all_compute "Whether all elements hold.";
     "any" any_compute "Whether any element holds.";
-    "mean" mean_compute "The mean of the elements; of integers, truncated.", full_precision, gradient = super::gradients::mean, affine_rule = super::affine_rules::mean;
+    "mean" mean_compute "The mean of the elements; of integers, truncated.", full_precision, gradient = super::gradients::mean, affine_rule = super::affine_totals::mean;
 }
 
 /// Returns the axes that a reduction removes, in order. `exclude` without axes removes all.

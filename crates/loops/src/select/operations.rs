@@ -1,0 +1,218 @@
+//! Vector operations, and the stages that are lists of them.
+
+use relax_tensor::DType;
+
+use super::cut::{Cut, cut};
+use super::strided::{Strided, affine, inside};
+use crate::{BinOp, Buf, Combiner, Compute, Ex, ExKind, Program, UnOp, Var};
+
+/// The maximum number of axes of the result, and of reduced axes.
+pub const AXES: usize = 12;
+/// The longest step from the elements of one result to those of the next for which short
+/// reductions run in parallel lanes.
+pub const WINDOW_STEP: i64 = 8;
+
+/// A stage as vector operations.
+#[derive(Clone, Debug)]
+pub struct Vectors {
+    /// The form.
+    pub form: Form,
+    /// The loops: those of the result, then those that are reduced.
+    pub axes: Vec<(Var, Ex)>,
+    /// The number of axes of the result.
+    pub result_axes: usize,
+    /// What is read.
+    pub inputs: Vec<Read>,
+    /// The bits of constants, and the size of an element in bytes.
+    pub constants: Vec<(u64, usize)>,
+    /// The operations, the last of which gives the result.
+    pub steps: Vec<Step>,
+}
+
+/// The kernel that runs the operations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// All in float32.
+    Strips,
+    /// Each in types of its own.
+    Sweep,
+}
+
+/// An input: a strided buffer, or an index that is a sum of axes' indices.
+#[derive(Clone, Debug)]
+pub enum Read {
+    /// Elements of a buffer.
+    Memory(Strided),
+    /// An index: its step along every axis, and the offset.
+    Index(Vec<Ex>, Ex),
+}
+
+/// An operation.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// What is done.
+    pub op: Op,
+    /// The type of its arguments, as they are held in registers: float32 for narrow floats.
+    pub from: DType,
+    /// The type of its result: for [`Op::Narrow`], the float that it is rounded to.
+    pub to: DType,
+    /// The arguments.
+    pub args: Vec<Operand>,
+}
+
+/// What an operation does with its arguments `a`, `b`, `c`, `d`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Op {
+    /// `a`.
+    Copy,
+    /// A function of `a`.
+    Unary(UnOp),
+    /// A function of `a` and `b`.
+    Binary(BinOp),
+    /// `b` where `a` holds, else `c`.
+    Select,
+    /// `c` where `a` is below `b`, else `d`.
+    SelectLt,
+    /// `c` where `a` is not above `b`, else `d`.
+    SelectLe,
+    /// `c` where `a` equals `b`, else `d`.
+    SelectEq,
+    /// `a` as another type.
+    Cast,
+    /// Float32 rounded to a narrow float.
+    Narrow,
+    /// The minimum of `c` and the maximum of `a` and `b`.
+    MaxMin,
+    /// The maximum of `c` and the minimum of `a` and `b`.
+    MinMax,
+}
+
+/// An operand of an operation.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Operand {
+    /// An input, by its number.
+    Input(usize),
+    /// A constant, by its number.
+    Constant(usize),
+    /// The result of an operation, by its number.
+    Temp(usize),
+}
+
+/// A stage's loops, as the kernels run them.
+pub(super) struct Split {
+    /// How divisions in indices split the stage's own loops.
+    pub cut: Option<Cut>,
+    pub axes: Vec<(Var, Ex)>,
+    pub result_axes: usize,
+    pub vars: Vec<Var>,
+}
+
+impl Split {
+    pub fn new(program: &Program, c: &Compute, axes: Vec<(Var, Ex)>) -> Split {
+        let cut = cut(program, c, &axes);
+        let result_axes = cut.as_ref().map_or(c.axes.len(), |c| c.result_axes);
+        let axes = cut.as_ref().map_or(axes, |c| c.axes.clone());
+        let vars = axes.iter().map(|a| a.0).collect();
+        Split {
+            cut,
+            axes,
+            result_axes,
+            vars,
+        }
+    }
+
+    /// Returns how a load is traversed; `None` where its steps are not constant.
+    pub fn load(&self, e: &Ex, buf: Buf, index: &[Ex]) -> Option<Strided> {
+        match &self.cut {
+            Some(cut) => cut.loads.get(&e.addr()).cloned(),
+            None => Some(Strided {
+                buf,
+                index: (index.iter())
+                    .map(|i| affine(i, &self.vars, 16))
+                    .collect::<Option<_>>()?,
+                sure: false,
+            }),
+        }
+    }
+
+    /// Returns whether a buffer is proven to be read in bounds.
+    pub fn is_inside(&self, program: &Program, read: &Strided) -> bool {
+        let shape = &program.bufs[read.buf].shape;
+        read.sure
+            || (read.index.iter().zip(shape))
+                .all(|(index, extent)| inside(index, extent, &self.axes))
+    }
+
+    /// A stage of these loops.
+    pub fn stage(&self, form: Form, of: Operations) -> Vectors {
+        Vectors {
+            form,
+            axes: self.axes.clone(),
+            result_axes: self.result_axes,
+            inputs: of.inputs,
+            constants: of.constants,
+            steps: of.steps,
+        }
+    }
+}
+
+/// Operations while they are collected.
+#[derive(Default)]
+pub(super) struct Operations {
+    pub inputs: Vec<Read>,
+    pub constants: Vec<(u64, usize)>,
+    pub steps: Vec<Step>,
+}
+
+impl Operations {
+    pub fn push(&mut self, op: Op, from: DType, to: DType, args: Vec<Operand>) -> Operand {
+        self.steps.push(Step { op, from, to, args });
+        Operand::Temp(self.steps.len() - 1)
+    }
+
+    pub fn constant(&mut self, bits: u64, size: usize) -> Operand {
+        let found = self.constants.iter().position(|c| *c == (bits, size));
+        Operand::Constant(found.unwrap_or_else(|| {
+            self.constants.push((bits, size));
+            self.constants.len() - 1
+        }))
+    }
+
+    pub fn index(&mut self, steps: Vec<Ex>, rest: Ex) -> Operand {
+        let same = |r: &Read| matches!(r, Read::Index(s, o) if *s == steps && *o == rest);
+        let found = self.inputs.iter().position(same);
+        self.input(found, || Read::Index(steps, rest))
+    }
+
+    pub fn memory(&mut self, read: Strided) -> Operand {
+        let same =
+            |r: &Read| matches!(r, Read::Memory(i) if i.buf == read.buf && i.index == read.index);
+        let found = self.inputs.iter().position(same);
+        self.input(found, || Read::Memory(read))
+    }
+
+    fn input(&mut self, found: Option<usize>, read: impl FnOnce() -> Read) -> Operand {
+        Operand::Input(found.unwrap_or_else(|| {
+            self.inputs.push(read());
+            self.inputs.len() - 1
+        }))
+    }
+}
+
+/// Returns whether a reduction reads elements that are adjacent, or a few steps apart, for adjacent
+/// results.
+pub fn side_by_side(c: &Compute, dtype: DType) -> bool {
+    let (ExKind::Load(_, index), Some(reduce)) = (c.value.kind(), &c.reduce) else {
+        return false;
+    };
+    let known = match reduce.combiner {
+        Combiner::Sum | Combiner::Max | Combiner::Min => true,
+        Combiner::Prod => dtype.is_float(),
+        Combiner::And | Combiner::Or => false,
+    };
+    let (Some(along), Some(last)) = (index.last(), c.axes.last()) else {
+        return false;
+    };
+    let step = affine(along, &[*last], 16).and_then(|(steps, _)| steps[0].as_int());
+    known && !dtype.is_bool() && matches!(step, Some(1..=WINDOW_STEP))
+}
