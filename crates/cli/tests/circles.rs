@@ -184,12 +184,6 @@ const ALLOWED: &[(&str, &str, &str, &str)] = &[
         "compiled kernels hold where they were loaded",
     ),
     (
-        "codegen",
-        "kernel",
-        "cut strips",
-        "a piece of an axis, and what is computed on it",
-    ),
-    (
         "runtime",
         "",
         "context dlpack kernels object packed profile release stack tensor threads values",

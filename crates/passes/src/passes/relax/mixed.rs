@@ -426,6 +426,8 @@ impl Rewriter<'_, '_> {
                 }
                 new
             }
+            // What holds a function has no tensors that could be cast back one by one.
+            Expr::Tuple(_) if leaves(self.edit.m, before).is_none() => self.as_before(e),
             Expr::Tuple(_) => {
                 let new = self.arg(e);
                 match output {
