@@ -6,7 +6,7 @@ use relax_tensor::DType;
 
 use super::digits::{self, Walks};
 use super::lines::is_element;
-use super::strided::{Strided, affine};
+use super::strided::Strided;
 use crate::extents::{elements, numbers};
 use crate::{BinOp, Buf, Combiner, Compute, Ex, ExKind, Program, Var};
 
@@ -66,14 +66,7 @@ fn walks(program: &Program, axes: &[(Var, Ex)], factors: [(Buf, &[Ex]); 2]) -> O
 /// For any sizes.
 fn steps(axes: &[(Var, Ex)], [a, b]: [(Buf, &[Ex]); 2]) -> Option<[Strided; 2]> {
     let vars: Vec<Var> = axes.iter().map(|a| a.0).collect();
-    let strided = |(buf, index): (Buf, &[Ex])| {
-        let index = index
-            .iter()
-            .map(|i| affine(i, &vars, 16))
-            .collect::<Option<_>>()?;
-        let sure = false;
-        Some(Strided { buf, index, sure })
-    };
+    let strided = |(buf, index)| Strided::along(&vars, buf, index);
     Some([strided(a)?, strided(b)?])
 }
 

@@ -125,13 +125,7 @@ impl Split {
     pub fn load(&self, e: &Ex, buf: Buf, index: &[Ex]) -> Option<Strided> {
         match &self.cut {
             Some(cut) => cut.loads.get(&e.addr()).cloned(),
-            None => Some(Strided {
-                buf,
-                index: (index.iter())
-                    .map(|i| affine(i, &self.vars, 16))
-                    .collect::<Option<_>>()?,
-                sure: false,
-            }),
+            None => Strided::along(&self.vars, buf, index),
         }
     }
 
@@ -197,6 +191,19 @@ impl Operations {
             self.inputs.len() - 1
         }))
     }
+}
+
+/// The selecting operation for a comparison, and whether its operands or its results are swapped.
+pub(super) fn selection(op: BinOp) -> Option<(Op, bool, bool)> {
+    Some(match op {
+        BinOp::Lt => (Op::SelectLt, false, false),
+        BinOp::Le => (Op::SelectLe, false, false),
+        BinOp::Gt => (Op::SelectLt, true, false),
+        BinOp::Ge => (Op::SelectLe, true, false),
+        BinOp::Eq => (Op::SelectEq, false, false),
+        BinOp::Ne => (Op::SelectEq, false, true),
+        _ => return None,
+    })
 }
 
 /// Returns whether a reduction reads elements that are adjacent, or a few steps apart, for adjacent

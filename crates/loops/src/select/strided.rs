@@ -15,6 +15,18 @@ pub struct Strided {
     pub sure: bool,
 }
 
+impl Strided {
+    /// Returns how a buffer is read along axes; `None` where an index is not affine in them.
+    pub(super) fn along(axes: &[Var], buf: Buf, index: &[Ex]) -> Option<Strided> {
+        let index = index.iter().map(|i| affine(i, axes, 16));
+        Some(Strided {
+            buf,
+            index: index.collect::<Option<_>>()?,
+            sure: false,
+        })
+    }
+}
+
 /// The steps of an index along axes, and the part that does not depend on them; `None` when it is
 /// not affine. Recursion is bounded by `depth`.
 pub fn affine(e: &Ex, axes: &[Var], depth: usize) -> Option<(Vec<Ex>, Ex)> {

@@ -5,7 +5,7 @@
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
-use super::operations::{Form, Op, Operand, Operations, Read, Split, Vectors};
+use super::operations::{Form, Op, Operand, Operations, Read, Split, Vectors, selection};
 use crate::extents::elements;
 use crate::{BinOp, Buf, Combiner, Compute, Ex, ExKind, Program, UnOp, Var, as_byte};
 
@@ -60,19 +60,6 @@ pub fn takes(op: Op) -> bool {
         Op::Copy | Op::SelectLt | Op::SelectLe | Op::SelectEq => true,
         Op::Select | Op::Cast | Op::Narrow | Op::MaxMin | Op::MinMax => false,
     }
-}
-
-/// The selecting operation for a comparison, and whether its operands or its results are swapped.
-fn selection(op: BinOp) -> Option<(Op, bool, bool)> {
-    Some(match op {
-        BinOp::Lt => (Op::SelectLt, false, false),
-        BinOp::Le => (Op::SelectLe, false, false),
-        BinOp::Gt => (Op::SelectLt, true, false),
-        BinOp::Ge => (Op::SelectLe, true, false),
-        BinOp::Eq => (Op::SelectEq, false, false),
-        BinOp::Ne => (Op::SelectEq, false, true),
-        _ => return None,
-    })
 }
 
 /// Returns the operations on strips that a stage is; `None` when it does not fit.

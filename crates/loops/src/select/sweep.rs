@@ -8,7 +8,7 @@ use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
 use super::lines::is_element;
-use super::operations::{Form, Op, Operand, Operations, Split, Vectors, side_by_side};
+use super::operations::{Form, Op, Operand, Operations, Split, Vectors, selection, side_by_side};
 use super::strided::{Strided, affine, has_loads, inside};
 use crate::extents::elements;
 use crate::{BinOp, Buf, Combiner, Compute, Ex, ExKind, Program, UnOp, Var, visit_expr};
@@ -229,15 +229,8 @@ impl Translation<'_> {
         if !alike || self.known.contains_key(&c.addr()) {
             return None;
         }
-        Some(match op {
-            BinOp::Lt => (Op::SelectLt, [x, y], false),
-            BinOp::Le => (Op::SelectLe, [x, y], false),
-            BinOp::Gt => (Op::SelectLt, [y, x], false),
-            BinOp::Ge => (Op::SelectLe, [y, x], false),
-            BinOp::Eq => (Op::SelectEq, [x, y], false),
-            BinOp::Ne => (Op::SelectEq, [x, y], true),
-            _ => return None,
-        })
+        let (op, turned, exchanged) = selection(*op)?;
+        Some((op, if turned { [y, x] } else { [x, y] }, exchanged))
     }
 
     fn constant(&mut self, dtype: DType, bits: u64, value: f64) -> Operand {
