@@ -1,8 +1,11 @@
 """The page of the breadth bench, and its picture."""
 import math
-import re
+import sys
 from html import escape
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from processor import processor  # noqa: E402
 
 
 class Cell:
@@ -33,20 +36,6 @@ def summary(cells):
     return (f"{len(ratios)} cells with a peer, geometric mean {mean:.2f}; {sum(r < 0.8 for r in ratios)} below 0.8, "
             f"{sum(r < 0.5 for r in ratios)} below 0.5; {len(alone)} cells without one, "
             f"{sum(s < GOAL for s in alone)} of these with a share below {GOAL}")
-
-
-def processor():
-    """What the processor calls itself, and the vectors that it has."""
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return "an unknown processor"
-    name = re.search(r"model name\s*: (.*)", text)
-    flags = re.search(r"flags\s*: (.*)", text)
-    family, model = (re.search(rf"^{k}\s*: (\d+)", text, re.M) for k in ("cpu family", "model"))
-    number = f", family {family[1]} model {model[1]}" if family and model else ""
-    has = [f for f in ("avx2", "avx512f", "avx512_vnni") if flags and f in flags[1].split()]
-    return f"{name[1] if name else 'an unknown processor'}{number} ({', '.join(has) or 'no wide vectors'})"
 
 
 def colour(ratio):

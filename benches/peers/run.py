@@ -9,6 +9,7 @@ round by round, on every workload. A system that fails is reported in the table.
 """
 import argparse
 import datetime
+import functools
 import json
 import os
 import platform
@@ -25,6 +26,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.insert(0, str(ROOT / "benches"))
+from processor import processor  # noqa: E402
+
 PEERS = ["ONNX Runtime", "OpenVINO", "TVM", "IREE", "JAX"]
 
 
@@ -153,13 +157,13 @@ class Relax:
         if "error" in answer:
             return answer
         # One run has no least: it is its median.
-        found = {word: re.search(word + r" ([\d.]+)(ns|µs|ms|s)", answer["text"]) for word in ("median", "least")}
-        if not found["median"]:
+        found = re.search(r"least ([\d.]+)(ns|µs|ms|s)", answer["text"]) or re.search(
+            r"median ([\d.]+)(ns|µs|ms|s)", answer["text"])
+        if not found:
             return {"error": "relax-run printed no times"}
         unit = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
-        median, least = (float(f[1]) * unit[f[2]] for f in (found["median"], found["least"] or found["median"]))
         # What a process holds is what the first call says: here relax-run also copies the inputs.
-        return {"times": [median], "least": least, "memory": None}
+        return {"times": [float(found[1]) * unit[found[2]]], "memory": None}
 
     def result(self):
         return {"path": str(self.room / "out.npz")}
@@ -176,8 +180,9 @@ def close(ours, theirs, tolerance):
 
 def measure(systems, workload, graph, rounds, seconds, before, copied):
     """Every system in turn, `rounds` times; each turn takes about `seconds`. Ours does the work `per` times a run.
-    What took too long `before` is not tried again. Where memory limits the work, a copy is measured (`copied`) before and after
-    each of our turns: others use the machine's memory too, and what it gives changes from second to second."""
+    What took too long `before` is not tried again. An entry's `least` are the shortest runs of its turns. Where memory limits
+    the work, a copy of as many bytes is measured (`copied`) before and after each of our turns: others use the machine's
+    memory too, and what it gives changes from second to second."""
     found, per = {}, getattr(graph, "per", 1)
     moved = getattr(graph, "bytes_moved", None)
     for s in systems:
@@ -196,26 +201,25 @@ def measure(systems, workload, graph, rounds, seconds, before, copied):
             if "error" in entry:
                 continue
             beside = moved and turn and s.name == "Relax"
-            bandwidth = copied() if beside else None
+            bandwidth = copied(moved // 2) if beside else None
             answer = s.run(runs.get(s.name, 1))
             if "error" in answer:
                 entry["error"] = answer["error"]
                 continue
             share = per if s.name == "Relax" else 1
-            median = statistics.median(answer["times"]) / share
+            least = min(answer["times"]) / share
             if turn == 0:
                 # The first turn says how many runs a turn may have.
-                runs[s.name] = max(1, min(2000, int(seconds / max(median * share, 1e-6))))
+                runs[s.name] = max(1, min(2000, int(seconds / max(least * share, 1e-6))))
                 continue
-            entry.setdefault("medians", []).append(median)
+            entry.setdefault("least", []).append(least)
             if beside:
-                entry.setdefault("copy", []).append(moved / median / 1e9 / max(bandwidth, copied()))
-            entry.setdefault("least", []).append(answer.get("least", min(answer["times"])) / share)
+                entry.setdefault("copy", []).append(max(bandwidth, copied(moved // 2)))
             entry["memory"] = max(entry.get("memory") or 0, answer["memory"] or 0)
     relax = next((s for s in systems if s.name == "Relax"), None)
     for s in systems:
         entry = found[s.name]
-        if s is not relax and relax and "medians" in entry and "error" not in found["Relax"]:
+        if s is not relax and relax and "least" in entry and "error" not in found["Relax"]:
             answer = s.result()
             if "path" in answer:
                 tolerance = getattr(graph, "tolerance", 1e-4)
@@ -226,16 +230,16 @@ def measure(systems, workload, graph, rounds, seconds, before, copied):
 # ---- a tree in C --------------------------------------------------------------------------
 
 def tree_in_c(room, rounds, sums):
-    """Seconds of growing a tree, summing it `sums` times and dropping it, in C; one median per round."""
+    """Seconds of growing a tree, summing it `sums` times and dropping it, in C; the least of each round."""
     from recursive import LEAVES, TREE_C
     (room / "tree.c").write_text(TREE_C)
     if subprocess.run(["cc", "-O2", "-o", room / "tree", room / "tree.c"], capture_output=True).returncode:
         return None
-    medians = []
+    least = []
     for _ in range(rounds):
         out = subprocess.run([room / "tree", "200", str(LEAVES), str(sums)], capture_output=True, text=True).stdout
-        medians.append(statistics.median(map(float, out.split())))
-    return medians
+        least.append(min(map(float, out.split())))
+    return least
 
 
 def trees(relax, rounds):
@@ -270,43 +274,46 @@ def held_alone(relax, graph):
 # ---- the machine --------------------------------------------------------------------------
 
 def machine():
-    cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")),
-               platform.processor())
-    flags = next((l for l in open("/proc/cpuinfo") if l.startswith("flags")), "")
-    isa = "AVX-512" if "avx512f" in flags else "AVX2" if "avx2" in flags else "baseline"
     memory = int(re.search(r"MemTotal:\s+(\d+)", open("/proc/meminfo").read())[1]) / 2**20
-    return (f"{cpu}, {len(os.sched_getaffinity(0))} processors, {isa}, {memory:.0f} GiB, "
+    return (f"{processor()}, {len(os.sched_getaffinity(0))} processors, {memory:.0f} GiB, "
             f"{platform.system()} {platform.release()}")
 
 
-def peaks(tools):
-    """GFLOP/s of one thread (`None` without the program that measures it) and GB/s of a copy, measured now."""
-    import numpy as np
-    gflops = None
+def asked(tools, *words):
+    """What the runtime's example says; `None` where it is not there, or not for this processor."""
     example = tools / "examples/bench_gemm"
-    if example.exists():
-        try:
-            text = subprocess.run([example, "peak"], capture_output=True, text=True, timeout=60).stdout
-        except subprocess.TimeoutExpired:
-            text = ""
-        found = re.search(r"peak of one thread: ([\d.]+)", text)
-        gflops = float(found[1]) if found else None
-    return gflops, copy_of()(12)
+    if not example.exists():
+        return None
+    try:
+        text = subprocess.run([example, *words], capture_output=True, text=True, timeout=60).stdout
+    except subprocess.TimeoutExpired:
+        return None
+    found = re.search(r"of one thread: ([\d.]+)", text)
+    return float(found[1]) if found else None
 
 
-def copy_of():
-    """What measures the bandwidth of a copy: GB/s of the best of some."""
+def peaks(tools):
+    """GFLOP/s of one thread (`None` without the program that measures it) and GB/s of a large copy, measured now."""
+    return asked(tools, "peak"), copy_of(tools)(1 << 26)
+
+
+def copy_of(tools):
+    """What measures the bandwidth of a copy of some bytes: GB/s of the best of some, by numpy's copy and by stores that go
+    past the caches. The first reads the lines that it replaces, which makes it slower on large arrays than what need not."""
     import numpy as np
-    a = np.zeros(1 << 24, np.float32)
-    b = np.ones_like(a)
 
-    def copied(times=4):
-        took = []
+    @functools.cache
+    def arrays(size):
+        a = np.zeros(max(1, size // 4), np.float32)
+        return a, np.ones_like(a)
+
+    def copied(size, times=8):
+        took, (a, b) = [], arrays(size)
         for _ in range(times):
             begin = time.perf_counter()
             np.copyto(a, b)
             took.append(time.perf_counter() - begin)
-        return 2 * a.nbytes / min(took) / 1e9
+        return max(2 * a.nbytes / min(took) / 1e9, asked(tools, "copy", str(size)) or 0)
     return copied
 
 
@@ -322,9 +329,14 @@ def size(count):
     return "–" if not count else f"{count / 2**20:.1f} MiB"
 
 
+def least(entry):
+    """The shortest run of all rounds; `None` where there was none."""
+    return min(entry["least"]) if entry.get("least") else None
+
+
 def spread(entry):
-    m = entry["medians"]
-    return (max(m) - min(m)) / statistics.median(m) if len(m) > 1 else 0.0
+    """How much more than the shortest run the middle round's shortest took."""
+    return statistics.median(entry["least"]) / least(entry) - 1
 
 
 def page(results, graphs, tree, alone, splits, networks, gflops, bandwidth, args, load, about):
@@ -340,12 +352,14 @@ def page(results, graphs, tree, alone, splits, networks, gflops, bandwidth, args
                                                     ", **which is not optimised: only release builds count**") + ".",
         f"One thread reaches {f'{gflops:.0f} GFLOP/s' if gflops else 'an unmeasured rate'} of fused multiply-adds"
         f" and copies {bandwidth:.1f} GB/s.", "",
-        f"Each cell is the median over {args.rounds} rounds in which the systems take turns, of each round's median run; "
-        "`±` is the range of the rounds' medians by their median. *Ratio* is the fastest other system's time by ours: "
-        "above 1 ours is faster. *Share* is the part of the measured peak (arithmetic, or for workloads that memory "
-        "limits, the bandwidth of a copy right before and after each turn) that ours reaches on one thread. With T threads "
-        "every system's process may use T processors and no more. The tree's time is that of one sum. Results of all systems are compared with "
-        "ours (relative 1e-3, absolute 1e-4; numbers of 8 bits to within one); those that differ are marked ≠.", "",
+        f"Each cell is the shortest run of {args.rounds} rounds in which the systems take turns; `+` is how much longer the "
+        "shortest run of the middle round took. Medians would tell how busy the machine was. *Ratio* is the fastest other "
+        "system's time by ours: above 1 ours is faster. *Share* is the part of the measured peak that ours reaches on one "
+        "thread: of arithmetic (a convolution by fewer products may exceed it), or, for workloads that memory limits, of a copy "
+        "of as many bytes, the faster of numpy's and one that writes past the caches, measured before and after each turn. With T "
+        "threads every system's process may use T processors and no more. TVM compiles with its default schedules for this "
+        "processor: nothing is tuned. The tree's time is that of one sum. Results of all systems are compared with ours "
+        "(relative 1e-3, absolute 1e-4; numbers of 8 bits to within one); those that differ are marked ≠.", "",
     ]
     means = {}
     for threads in args.threads:
@@ -359,25 +373,24 @@ def page(results, graphs, tree, alone, splits, networks, gflops, bandwidth, args
             cells, best = [], None
             for name in ["Relax", *PEERS]:
                 e = found.get(name, {})
-                if "medians" not in e:
+                took = least(e)
+                if not took:
                     cells.append("fails" if "error" in e else "–")
                     continue
-                median = statistics.median(e["medians"])
-                cells.append(f"{show(median)} ±{100 * spread(e):.0f}%" + (" ≠" if e.get("agrees") is False else ""))
+                cells.append(f"{show(took)} +{100 * spread(e):.0f}%" + (" ≠" if e.get("agrees") is False else ""))
                 if name != "Relax":
-                    best = min(best or median, median)
-                    if "medians" in found.get("Relax", {}):
-                        ratio = median / statistics.median(found["Relax"]["medians"])
+                    best = min(best or took, took)
+                    if ours := least(found.get("Relax", {})):
+                        ratio = took / ours
                         means.setdefault((threads, name), []).append((workload, ratio))
             ratio = share = "–"
-            if "medians" in found.get("Relax", {}):
-                ours = statistics.median(found["Relax"]["medians"])
+            if ours := least(found.get("Relax", {})):
                 if best:
                     ratio = f"{best / ours:.2f}"
                 g = graphs.get(workload)
                 if g and threads == 1:
                     if "copy" in found["Relax"]:
-                        share = f"{100 * statistics.median(found['Relax']['copy']):.0f}% of copy"
+                        share = f"{100 * g.bytes_moved / ours / 1e9 / max(found['Relax']['copy']):.0f}% of copy"
                     elif g.flops and gflops:
                         share = f"{100 * g.flops / ours / 1e9 / gflops:.0f}% of peak"
             lines.append(f"| {g.name if (g := graphs.get(workload)) else workload} | " + " | ".join(cells)
@@ -398,7 +411,7 @@ def page(results, graphs, tree, alone, splits, networks, gflops, bandwidth, args
         found = per.get(args.threads[0], {})
         for name in ["Relax", *PEERS]:
             e = found.get(name, {})
-            if "first" in e and "medians" in e:
+            if "first" in e and least(e):
                 compiled = "–" if e.get("compile") is None else show(e["compile"])
                 lines.append(f"| {workload} | {name} | {compiled} | {show(e['first'])} | {size(e.get('size'))} | "
                              f"{size(e.get('memory'))} |")
@@ -408,7 +421,7 @@ def page(results, graphs, tree, alone, splits, networks, gflops, bandwidth, args
         lines += ["", "## The tree beside C", "",
                   f"{NODES} nodes of a data type; C grows it by `malloc` and is built with `cc -O2`.", ""]
         for what, text, per in rows:
-            ours, theirs = (statistics.median(tree[what][k]) / per for k in ("Relax", "C"))
+            ours, theirs = (min(tree[what][k]) / per for k in ("Relax", "C"))
             lines.append(f"- {text}: Relax {show(ours)}, C {show(theirs)}: {ours / theirs:.1f} times.")
     failures = [(w, t, n, e["error"]) for w, per in results.items() for t, f in per.items()
                 for n, e in f.items() if "error" in e]
@@ -418,11 +431,9 @@ def page(results, graphs, tree, alone, splits, networks, gflops, bandwidth, args
     short = []
     for workload, per in results.items():
         for threads, found in per.items():
-            if "medians" not in found.get("Relax", {}):
-                continue
-            ours = statistics.median(found["Relax"]["medians"])
-            others = [(statistics.median(e["medians"]), n) for n, e in found.items() if n != "Relax" and "medians" in e]
-            if others and min(others)[0] / ours < 0.6:
+            ours = least(found.get("Relax", {}))
+            others = [(least(e), n) for n, e in found.items() if n != "Relax" and least(e)]
+            if ours and others and min(others)[0] / ours < 0.6:
                 short.append((min(others)[0] / ours, workload, threads, min(others)[1]))
     if alone:
         asked = alone["weights"] + 1.5 * alone["pair"]
@@ -490,7 +501,7 @@ def main():
     load, about = os.getloadavg()[0], machine()
     # The machine's speed varies while others use it: the best of all measurements counts.
     gflops, bandwidth = peaks(args.bin)
-    copied = copy_of()
+    copied = copy_of(args.bin)
     begin = time.monotonic()
     results, graphs, tree, alone, splits, networks = {}, {}, {}, {}, {}, {}
     processors = sorted(os.sched_getaffinity(0))

@@ -1,6 +1,7 @@
-//! Prints the GFLOP/s of matrix products, and the processor's measured peak.
+//! Prints the GFLOP/s of matrix products; with `peak`, what one thread multiplies and adds at most;
+//! with `copy BYTES`, the bandwidth of the faster of two copies of so many bytes.
 //!
-//! `cargo run --release -p relax-runtime --example bench_gemm [THREADS]`
+//! `cargo run --release -p relax-runtime --example bench_gemm [THREADS | peak | copy BYTES]`
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -64,6 +65,38 @@ fn peak() {
     }
 }
 
+/// Copies by stores that go past the caches: they don't read the lines that they replace.
+///
+/// Invariant: `from` and `to` have the same length.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+fn streamed(from: &[f32], to: &mut [f32]) {
+    use std::arch::x86_64::*;
+    for (x, z) in from.chunks_exact(16).zip(to.chunks_exact_mut(16)) {
+        // SAFETY: both have 16 elements, and `z` lies at a multiple of 64: `copy` begins `to` at
+        // one, and each piece is 64 bytes long.
+        unsafe { _mm512_stream_ps(z.as_mut_ptr(), _mm512_loadu_ps(x.as_ptr())) };
+    }
+    _mm_sfence();
+}
+
+/// Prints the bandwidth of a copy: bytes that are read and written.
+fn copy(bytes: usize) {
+    let n = (bytes / 4).max(16);
+    let (from, mut block) = (random(n), vec![0.0f32; n + 16]);
+    let skip = block.as_ptr().align_offset(64);
+    let to = &mut block[skip..skip + n];
+    let mut seconds = best(|| std::hint::black_box(&mut *to).copy_from_slice(&from));
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx512f") {
+        // SAFETY: the feature was just found.
+        seconds = seconds.min(best(|| unsafe {
+            streamed(&from, std::hint::black_box(&mut *to))
+        }));
+    }
+    println!("copy of one thread: {:.1} GB/s", 8e-9 * n as f64 / seconds);
+}
+
 fn row(ctx: *mut RxContext, m: usize, n: usize, k: usize, transposed: bool) {
     let (a, b, mut c) = (random(m * k), random(k * n), vec![0.0f32; m * n]);
     let mut packed = vec![0.0f32; rx_pack_b_f32_size(k as i64, n as i64) as usize];
@@ -88,8 +121,14 @@ fn row(ctx: *mut RxContext, m: usize, n: usize, k: usize, transposed: bool) {
 }
 
 fn main() {
-    if std::env::args().nth(1).as_deref() == Some("peak") {
-        return peak();
+    let mut words = std::env::args().skip(1);
+    match words.next().as_deref() {
+        Some("peak") => return peak(),
+        Some("copy") => {
+            let bytes = words.next().and_then(|w| w.parse().ok());
+            return copy(bytes.unwrap_or(64 << 20));
+        }
+        _ => {}
     }
     let threads = std::env::args()
         .nth(1)
