@@ -145,8 +145,8 @@ fn nests(program: &Program, c: &Compute) -> bool {
 }
 
 /// Returns whether a stage that only moves elements stays separate from a reader that moves them
-/// too, because the combination is no longer a strided copy: one joins what the other joined, or
-/// takes part of an unevenly strided tensor (the windows of an image).
+/// too, because the combination is no longer a strided copy: one joins what the other joined or
+/// gathered, or takes part of an unevenly strided tensor (the windows of an image).
 fn apart_of_moves(program: &Program, readers: &Readers, c: &Compute) -> bool {
     let uneven = |index: &Ex| {
         let mut found = false;
@@ -160,6 +160,7 @@ fn apart_of_moves(program: &Program, readers: &Readers, c: &Compute) -> bool {
     };
     let part = |index: &Ex| matches!(index.kind(), ExKind::Binary(BinOp::Add | BinOp::Mul, _, n) if n.as_int().is_some());
     let (joined, divided) = (joins(c), only_picks(&c.value) && uneven(&c.value));
+    let gathered = gathers(&c.value);
     readers.stages(c.out).any(|k| match &program.stages[k] {
         Stage::Compute(r) if only_picks(&r.value) => {
             let mut parts = false;
@@ -169,10 +170,22 @@ fn apart_of_moves(program: &Program, readers: &Readers, c: &Compute) -> bool {
                     parts |= *buf == c.out && !whole && index.iter().any(part);
                 }
             });
-            joined && joins(r) || divided && parts
+            (joined || gathered) && joins(r) || divided && parts
         }
         _ => false,
     })
+}
+
+/// Returns whether an element is another buffer's at a place that a third one says.
+fn gathers(e: &Ex) -> bool {
+    let ExKind::Load(_, index) = e.kind() else {
+        return false;
+    };
+    let mut by_element = false;
+    for i in index {
+        visit_expr(i, |x| by_element |= matches!(x.kind(), ExKind::Load(..)));
+    }
+    by_element
 }
 
 /// Elements from which on joined tensors are copied piece by piece: where the piece is determined

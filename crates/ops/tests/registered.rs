@@ -5,7 +5,8 @@ use relax_ops::{Lowering, registry};
 #[test]
 fn operators_of_images_networks_and_quantisation_are_registered() {
     let names = "
-        qnn.quantize qnn.dequantize qnn.requantize qnn.conv2d qnn.conv2d_transpose qnn.dense
+        qnn.quantize qnn.dequantize qnn.requantize qnn.conv1d qnn.conv2d qnn.conv2d_transpose
+        qnn.dense
         qnn.contrib_dense_pack qnn.batch_matmul qnn.add qnn.subtract qnn.mul qnn.concatenate
         qnn.leaky_relu qnn.simulated_quantize qnn.simulated_dequantize qnn.tanh qnn.exp qnn.sqrt
         qnn.rsqrt qnn.erf qnn.sigmoid qnn.hardswish qnn.log qnn.abs

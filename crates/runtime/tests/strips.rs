@@ -483,10 +483,22 @@ fn integers_become_floats_and_floats_bytes() {
         Kind::I32,
         Kind::F32,
     ];
-    let steps: [[[i64; 2]; 2]; 3] = [[[700, 1], [0, 1]], [[700, 1], [1, 0]], [[1, 3], [700, 1]]];
+    // Extents, and the inputs' steps: long rows, then short ones, of which many are a strip, with
+    // elements that are the same for all rows, for a row, and for the rows of an image.
+    type Lies = (&'static [i64], [&'static [i64]; 2]);
+    let cases: [Lies; 7] = [
+        (&[3, 700], [&[700, 1], &[0, 1]]),
+        (&[3, 700], [&[700, 1], &[1, 0]]),
+        (&[3, 700], [&[1, 3], &[700, 1]]),
+        (&[100, 21], [&[21, 1], &[0, 1]]),
+        (&[100, 21], [&[1, 0], &[1, 100]]),
+        (&[4, 25, 21], [&[525, 21, 1], &[21, 0, 1]]),
+        (&[10, 3, 70], [&[70, 700, 1], &[1, 0, 10]]),
+    ];
     everywhere(|ctx, _| {
         let mut random = Random(11);
-        for (case, steps) in steps.iter().enumerate() {
+        for (case, (extents, steps)) in cases.iter().enumerate() {
+            let strides = steps.concat();
             for (a_kind, b_kind) in kinds.iter().flat_map(|&a| kinds.map(|b| (a, b))) {
                 let to = [Kind::F32, Kind::U8, Kind::I8][random.below(3)];
                 if [a_kind, b_kind, to] == [Kind::F32; 3] {
@@ -524,7 +536,7 @@ fn integers_become_floats_and_floats_bytes() {
                 let kinds = [a_kind as i32, b_kind as i32, to as i32];
                 let mut out = vec![7.0f32; 3 * 700];
                 let strips = RxStrips {
-                    axes: 2,
+                    axes: extents.len() as i32,
                     reduced: 0,
                     inputs: 2,
                     constants: 3,
@@ -532,10 +544,10 @@ fn integers_become_floats_and_floats_bytes() {
                     temps: 1,
                     combiner: 0,
                     reserved: 0,
-                    extents: [3i64, 700].as_ptr(),
+                    extents: extents.as_ptr(),
                     data: data.as_ptr(),
                     kinds: kinds.as_ptr(),
-                    strides: steps.as_ptr().cast(),
+                    strides: strides.as_ptr(),
                     values: values.as_ptr(),
                     program: ops.as_ptr(),
                     out: out.as_mut_ptr(),
@@ -545,8 +557,14 @@ fn integers_become_floats_and_floats_bytes() {
                 // SAFETY: all bytes are there.
                 let bytes = unsafe { std::slice::from_raw_parts(out.as_ptr().cast::<u8>(), 2100) };
                 for i in 0..2100usize {
-                    let (row, column) = ((i / 700) as i64, (i % 700) as i64);
-                    let at = |k: usize| (row * steps[k][0] + column * steps[k][1]) as usize;
+                    let at = |k: usize| {
+                        let (mut rest, mut at) = (i as i64, 0);
+                        for (n, step) in extents.iter().zip(steps[k]).rev() {
+                            at += rest % n * step;
+                            rest /= n;
+                        }
+                        at as usize
+                    };
                     let want = (a[at(0)] * 0.25 + b[at(1)])
                         .round_ties_even()
                         .max(low)

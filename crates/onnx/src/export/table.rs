@@ -209,6 +209,7 @@ pub(super) static ENTRIES: &[(&str, Write)] = &[
     ("power", Node("Pow")),
     ("prod", By(|c| reduce::reduced(c, "ReduceProd"))),
     ("qnn.batch_matmul", By(|c| quant::product(c, false))),
+    ("qnn.conv1d", By(quant::conv)),
     ("qnn.conv2d", By(quant::conv)),
     ("qnn.dense", By(|c| quant::product(c, true))),
     ("qnn.dequantize", By(quant::dequantize)),

@@ -248,7 +248,7 @@ pub fn convolution_of(
     }
     attrs.push(("kernel_size", ints(&window.kernel)));
     let y = match bytes {
-        Some(bytes) => bytes.product(tr, "qnn.conv2d", [&x, w], attrs)?,
+        Some(bytes) => bytes.product(tr, &format!("qnn.conv{k}d"), [&x, w], attrs)?,
         None => tr.op(&format!("nn.conv{k}d"), &[&x, w], &attrs)?,
     };
     Ok(with_space(tr, &y, goal))

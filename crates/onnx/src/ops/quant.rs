@@ -27,7 +27,7 @@ pub static OPS: &[Entry] = &[
         let (x, w) = (n.t(0)?, n.t(1)?);
         let (zx, zw) = (n.opt(2)?, n.opt(3)?);
         let bytes = match x.rank() {
-            4 => OfBytes::read(tr, [&x, &w], [zx.as_ref(), zw.as_ref()], None, Some(0))?,
+            3 | 4 => OfBytes::read(tr, [&x, &w], [zx.as_ref(), zw.as_ref()], None, Some(0))?,
             _ => None,
         };
         if bytes.is_some() {
@@ -82,7 +82,7 @@ pub fn convolution(tr: &mut Tr<'_>, n: &Node<'_>) -> R<Vec<Value>> {
     let [x, sx, zx, w, sw, zw, sy, zy] = [0, 1, 2, 3, 4, 5, 6, 7].map(|i| n.t(i));
     let (x, sx, zx, w, sw, zw, sy, zy) = (x?, sx?, zx?, w?, sw?, zw?, sy?, zy?);
     let bytes = match x.rank() {
-        4 => OfBytes::read(
+        3 | 4 => OfBytes::read(
             tr,
             [&x, &w],
             [Some(&zx), Some(&zw)],

@@ -197,6 +197,12 @@ fn plain_product(b: &mut dyn Build, s: &AffineSite, axis: usize) -> Integers {
     Some((y, sums(b, of_x, of_w, axis)))
 }
 
+/// `nn.conv1d`.
+pub fn conv1d(b: &mut dyn Build, s: &AffineSite) -> Integers {
+    let (_, channel) = filters(b, s, 'O')?;
+    quantised_product(b, s, "qnn.conv1d", channel)
+}
+
 /// `nn.conv2d`.
 pub fn conv2d(b: &mut dyn Build, s: &AffineSite) -> Integers {
     let (_, channel) = filters(b, s, 'O')?;

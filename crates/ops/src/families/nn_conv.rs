@@ -31,6 +31,9 @@ macro_rules! conv_attrs {
     };
 }
 
+/// The attributes of 1-D convolutions, shared with their quantised form.
+pub(super) const CONV1D_ATTRS: &[AttrDef] = conv_attrs!(&[1], &[0, 0], &[1], "NCW", "OIW");
+
 /// The attributes of 2-D convolutions, shared with their quantised and packed forms.
 pub(super) const CONV2D_ATTRS: &[AttrDef] = conv_attrs!(&[1, 1], &[0, 0], &[1, 1], "NCHW", "OIHW");
 
@@ -44,13 +47,13 @@ pub static OPS: &[OpDef] = &[
     .rounds_once()
     .result_dtype("out_dtype")
     .layout(super::layout_rules::convolution)
-    .affine_product(super::affine_rules::convolution)
+    .affine_product(super::affine_rules::conv1d)
     .hinted(super::hinted_windows::conv1d)
     .inputs(&[
         input("data", "(n, c, w) in its layout"),
         input("weight", "(o, i, kw) in its layout"),
     ])
-    .attrs(conv_attrs!(&[1], &[0, 0], &[1], "NCW", "OIW"))
+    .attrs(CONV1D_ATTRS)
     .fusion(Fusion::OutElementwise)
     .compute(|te| conv(te, 1)),
     OpDef::new("nn.conv2d", "Convolution over two spatial axes.", |cx| {

@@ -7,7 +7,7 @@ use relax_loops::{Combiner, Ex, TensorRef};
 use relax_sym::Dim;
 use relax_tensor::DType;
 
-use super::nn_conv::{CONV2D_ATTRS, Layouts, conv_result, conv_stage};
+use super::nn_conv::{CONV1D_ATTRS, CONV2D_ATTRS, Layouts, conv_result, conv_stage};
 use super::nn_conv_transpose::{CONV2D_TRANSPOSE_ATTRS, transpose_result, transpose_stage};
 use super::nn_dense::{
     OUT_DTYPE, TRANSPOSE_A, TRANSPOSE_B, UNITS, batch_matmul_rel, batch_matmul_stage, dense_rel,
@@ -39,9 +39,19 @@ const INPUTS: &[Input] = &[
 /// The family.
 pub static OPS: &[OpDef] = &[
     OpDef::new(
+        "qnn.conv1d",
+        "1-D convolution of quantised tensors; the result's scale is the product of both scales.",
+        |cx| conv_rel(cx, 1),
+    )
+    .layout(super::layout_rules::convolution)
+    .inputs(INPUTS)
+    .attrs(CONV1D_ATTRS)
+    .fusion(Fusion::OutElementwise)
+    .compute(|te| conv(te, 1)),
+    OpDef::new(
         "qnn.conv2d",
         "2-D convolution of quantised tensors; the result's scale is the product of both scales.",
-        conv2d,
+        |cx| conv_rel(cx, 2),
     )
     .layout(super::layout_rules::convolution)
     .cost(super::costs::conv2d)
@@ -49,13 +59,7 @@ pub static OPS: &[OpDef] = &[
     .inputs(INPUTS)
     .attrs(CONV2D_ATTRS)
     .fusion(Fusion::OutElementwise)
-    .compute(|te| {
-        let l = Layouts::of_te(te, 2, "OI")?;
-        let (x, w) = conv_operands(te, &l)?;
-        let y = conv_stage(te, 2, &l, &x, &w)?;
-        te.output(&y);
-        Ok(())
-    }),
+    .compute(|te| conv(te, 2)),
     OpDef::new(
         "qnn.conv2d_transpose",
         "Transposed 2-D convolution of quantised tensors.",
@@ -159,7 +163,8 @@ fn weight_scale(cx: &mut RelCx<'_>) -> RelResult {
     scalar_or_vector(cx, 5, DType::F32, &extent, "weight's scale")
 }
 
-fn conv2d(cx: &mut RelCx<'_>) -> RelResult {
+/// The relation of a convolution over `n` axes.
+fn conv_rel(cx: &mut RelCx<'_>, n: usize) -> RelResult {
     let quantised = [DType::I8, DType::U8, DType::I16];
     data_one_of(cx, 0, &quantised)?;
     data_one_of(cx, 1, &quantised)?;
@@ -168,7 +173,7 @@ fn conv2d(cx: &mut RelCx<'_>) -> RelResult {
     cx.tensor(3)?;
     scalar(cx, 4, DType::F32, "data's scale")?;
     weight_scale(cx)?;
-    let (out, dtype) = conv_result(cx, 2, None)?;
+    let (out, dtype) = conv_result(cx, n, None)?;
     cx.set_tensor(out, dtype)
 }
 
@@ -273,6 +278,15 @@ fn conv_operands(
     l: &Layouts,
 ) -> Result<(TensorRef, TensorRef), crate::ComputeError> {
     operands(te, l.kernel.position('O'))
+}
+
+/// The computation of a convolution over `n` axes.
+fn conv(te: &mut Te<'_>, n: usize) -> Done {
+    let l = Layouts::of_te(te, n, "OI")?;
+    let (x, w) = conv_operands(te, &l)?;
+    let y = conv_stage(te, n, &l, &x, &w)?;
+    te.output(&y);
+    Ok(())
 }
 
 fn dense_pack_compute(te: &mut Te<'_>) -> Done {

@@ -103,7 +103,7 @@ fn zeros(c: &mut Call<'_, '_>) -> R<[String; 2]> {
     Ok(both)
 }
 
-/// Writes `qnn.conv2d`.
+/// Writes `qnn.conv1d` and `qnn.conv2d`.
 pub fn conv(c: &mut Call<'_, '_>) -> R<Val> {
     let [x, w] = zeros(c)?;
     window::convolution(c, "ConvInteger", &[&x, &w])

@@ -34,16 +34,37 @@ pub(super) struct Input {
 /// # Safety
 /// The input has the elements, and a strip room for `n`.
 pub(super) unsafe fn read(s: &mut Strip, k: usize, input: Input, n: usize, one: bool) {
+    let n = if one && input.step == 0 { 1 } else { n };
     // SAFETY: as promised.
     unsafe {
         let to = s.room.add(k * STRIP);
         s.operands[k] = to.cast_const();
-        dispatch!(convert(input: Input, n: usize, one: bool, to: *mut f32));
+        rows(input, 0, (1, n), to);
+    }
+}
+
+/// Makes floats of `count` rows of `wide` elements each, one after the other; the rows of the input
+/// are `next` elements apart.
+///
+/// # Safety
+/// The input has the elements, and there is room for them, up to whole vectors.
+pub(super) unsafe fn rows(input: Input, next: isize, (count, wide): (usize, usize), to: *mut f32) {
+    #[inline(always)]
+    unsafe fn each<S: Simd>(input: Input, next: isize, count: usize, wide: usize, to: *mut f32) {
+        for row in 0..count {
+            let at = input.at + row as isize * next;
+            // SAFETY: as promised; lanes beyond the end of a row are overwritten by the next one.
+            unsafe { convert::<S>(Input { at, ..input }, wide, to.add(row * wide)) };
+        }
+    }
+    // SAFETY: as promised.
+    unsafe {
+        dispatch!(each(input: Input, next: isize, count: usize, wide: usize, to: *mut f32));
     }
 }
 
 #[inline(always)]
-unsafe fn convert<S: Simd>(input: Input, n: usize, one: bool, to: *mut f32) {
+unsafe fn convert<S: Simd>(input: Input, n: usize, to: *mut f32) {
     let Input {
         data,
         kind,
@@ -66,7 +87,7 @@ unsafe fn convert<S: Simd>(input: Input, n: usize, one: bool, to: *mut f32) {
             0 => {
                 f32::widen(kind, 1, from, to);
                 let x = S::splat(*to);
-                for i in (0..if one { 0 } else { n }).step_by(S::LANES) {
+                for i in (0..n).step_by(S::LANES) {
                     x.store(to.add(i));
                 }
             }

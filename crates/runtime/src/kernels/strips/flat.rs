@@ -1,8 +1,10 @@
 //! Short rows: many of them form one strip, for which operands with another layout are gathered
 //! first.
 
+use super::bytes::{self, Input};
 use super::space::{Offsets, Space};
 use super::{INPUTS, Plan, STRIP};
+use crate::kernels::kinds::Kind;
 use crate::kernels::simd::Simd;
 
 /// Elements of a row from which on rows are strips of their own.
@@ -39,6 +41,12 @@ impl Space {
         }
         true
     }
+
+    /// Returns whether the elements of an input are the same for every row.
+    fn repeated(&self, input: usize) -> bool {
+        let last = self.rank.saturating_sub(1);
+        self.steps[input][..last].iter().all(|&step| step == 0)
+    }
 }
 
 /// Strips `begin..end` of a plan without reduction.
@@ -57,16 +65,33 @@ pub(super) unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room
             let count = (rows - first).min(high);
             p.out.row(first, &zero, &mut at);
             for (k, &at) in at.iter().enumerate().take(inputs) {
-                let from = p.data[k].offset(at);
-                let to = s.room.add(k * STRIP);
-                s.operands[k] = if p.out.dense(k) {
-                    from
-                } else {
-                    gather::<S>(&p.out, k, from, (first, count), to);
-                    to.cast_const()
+                let kind = p.kinds.as_ref().map_or(Kind::F32, |(of, _)| of[k]);
+                let input = Input {
+                    data: p.data[k].cast(),
+                    kind,
+                    at,
+                    step: p.out.inner_steps()[k],
                 };
+                if kind == Kind::F32 && p.out.dense(k) {
+                    s.operands[k] = p.data[k].offset(at);
+                } else if p.out.dense(k) {
+                    bytes::read(&mut s, k, input, count * wide, false);
+                } else if task == begin || !p.out.repeated(k) {
+                    // What is repeated stays; later strips have no more rows than the first.
+                    let to = s.room.add(k * STRIP);
+                    s.operands[k] = to.cast_const();
+                    gather::<S>(&p.out, k, input, (first, count), to);
+                }
             }
-            p.run_whole::<S>(&mut s, count * wide, p.v.out.add(first * wide));
+            match p.kinds {
+                Some((_, kind)) if kind != Kind::F32 => {
+                    // The last strip of room is for results.
+                    let result = room.add(p.room() - STRIP);
+                    p.run_whole::<S>(&mut s, count * wide, result);
+                    bytes::write(result, count * wide, p.v.out.cast::<u8>().add(first * wide));
+                }
+                _ => p.run_whole::<S>(&mut s, count * wide, p.v.out.add(first * wide)),
+            }
         }
     }
 }
@@ -76,14 +101,14 @@ pub(super) unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room
 #[inline(always)]
 unsafe fn gather<S: Simd>(
     space: &Space,
-    input: usize,
-    from: *const f32,
+    k: usize,
+    mut input: Input,
     (first, count): (usize, usize),
     to: *mut f32,
 ) {
-    let steps = &space.steps[input];
+    let steps = &space.steps[k];
     let last = space.rank - 1;
-    let (wide, step) = (space.extent[last], steps[last]);
+    let wide = space.extent[last];
     // The row of the axis before the last one.
     let mut index = [0usize; super::AXES];
     let mut rest = first;
@@ -91,7 +116,7 @@ unsafe fn gather<S: Simd>(
         index[k] = rest % space.extent[k];
         rest /= space.extent[k];
     }
-    let (mut from, mut to) = (from, to);
+    let mut to = to;
     let mut left = count;
     // SAFETY: the rows lie in the input, and a strip has room for them.
     unsafe {
@@ -102,23 +127,29 @@ unsafe fn gather<S: Simd>(
                 _ => (steps[last - 1], space.extent[last - 1] - index[last - 1]),
             };
             let many = many.min(left);
-            lines::<S>((from, step, next), (many, wide), to);
+            match input.kind {
+                Kind::F32 => {
+                    let from = input.data.cast::<f32>().offset(input.at);
+                    lines::<S>((from, input.step, next), (many, wide), to);
+                }
+                _ => bytes::rows(input, next, (many, wide), to),
+            }
             left -= many;
             to = to.add(many * wide);
             if last == 0 {
                 break;
             }
-            from = from.wrapping_offset(next * many as isize);
+            input.at += next * many as isize;
             index[last - 1] += many;
             for k in (0..last).rev() {
                 if index[k] < space.extent[k] {
                     break;
                 }
-                from = from.wrapping_offset(-(steps[k] * space.extent[k] as isize));
+                input.at -= steps[k] * space.extent[k] as isize;
                 index[k] = 0;
                 if k > 0 {
                     index[k - 1] += 1;
-                    from = from.wrapping_offset(steps[k - 1]);
+                    input.at += steps[k - 1];
                 }
             }
         }

@@ -144,7 +144,7 @@ impl<'a> Plan<'a> {
             reduced > 0 && (out.inner() < 8 || (over.inner() >= 16 && easy(over.inner_steps())));
         // Small integers become floats in memory.
         let floats = self.kinds.is_none();
-        self.flat = reduced == 0 && floats && flat::pays(out);
+        self.flat = reduced == 0 && flat::pays(out);
         let aligned = (v.out as usize).is_multiple_of(64)
             && (out.rows() == 1 || out.inner().is_multiple_of(16));
         self.stream = reduced == 0 && floats && !self.flat && aligned && out.count() * 4 >= STREAM;
