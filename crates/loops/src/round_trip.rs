@@ -183,7 +183,8 @@ fn shortened(e: &Ex) -> Option<Ex> {
     }
 }
 
-/// Returns the `float32` that becomes a byte by truncation, within the byte's range and no NaN.
+/// Returns the `float32` that becomes a byte by truncation, within the byte's range and no NaN; `None`
+/// also where nothing is converted: a vector holds four times as many bytes as floats.
 pub fn as_byte(e: &Ex) -> Option<Ex> {
     let dtype = e.dtype();
     let (least, most) = matches!(dtype, DType::I8 | DType::U8)
@@ -194,9 +195,17 @@ pub fn as_byte(e: &Ex) -> Option<Ex> {
             let (_, low, high) = bounded(x);
             (x.clone(), low, high)
         }
+        _ if !converts(e) => return None,
         _ => as_float(e)?,
     };
     (low >= least as f64 && high <= most as f64).then_some(float)
+}
+
+/// Returns whether an expression converts a number to another type anywhere.
+fn converts(e: &Ex) -> bool {
+    let mut some = false;
+    visit_expr(e, |e| some |= matches!(e.kind(), ExKind::Cast(_)));
+    some
 }
 
 /// Removes the integers where floats become integers and floats again, if the result is bitwise
@@ -272,6 +281,16 @@ mod tests {
         let mut parts = 0;
         visit_expr(&back, |_| parts += 1);
         assert!(parts < 20, "{parts} parts");
+    }
+
+    /// A vector holds more bytes than floats, unless there are floats anyway.
+    #[test]
+    fn bytes_alone_stay_bytes() {
+        let byte = Ex::new(ExKind::Load(crate::Buf(0), Vec::new()), DType::U8);
+        assert!(as_byte(&byte.max(byte.same(3.0))).is_none());
+        let sum = byte.cast(DType::I32) - Ex::int(DType::I32, 7);
+        let bounded = sum.max(sum.same(0.0)).min(sum.same(255.0)).cast(DType::U8);
+        assert!(as_byte(&bounded).is_some());
     }
 
     #[test]

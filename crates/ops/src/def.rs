@@ -415,8 +415,12 @@ impl OpDef {
     }
     /// Declares that an element of float16 or bfloat16 is computed in float32 and rounded once: the
     /// operator applied to the operands cast to float32, with the result cast back, gives the same.
-    pub const fn rounds_once(mut self) -> OpDef {
-        self.hooks.rounds_once = true;
+    pub const fn rounds_once(self) -> OpDef {
+        self.rounds_once_where(|_| true)
+    }
+    /// Declares the same of calls with certain attributes.
+    pub const fn rounds_once_where(mut self, holds: fn(&Attrs) -> bool) -> OpDef {
+        self.hooks.rounds_once = holds;
         self
     }
     /// Declares that a narrower float loses too much precision (see [`Precision::Full`]).

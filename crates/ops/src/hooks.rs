@@ -5,6 +5,7 @@ use crate::expand::{GradientFn, InferenceFn};
 use crate::hinted::HintedFn;
 use crate::relation::RelFn;
 use crate::{CostFn, LayoutFn};
+use relax_ir::Attrs;
 
 /// How the compiler implements a call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, std::default::Default)]
@@ -79,8 +80,9 @@ pub struct Hooks {
     pub static_form: Option<StaticForm>,
     /// The precision of the operator when a program is converted to a narrower float.
     pub precision: Precision,
-    /// Whether an element of a narrow float is computed in float32 and rounded once.
-    pub rounds_once: bool,
+    /// Whether a call computes an element of a narrow float in float32 and rounds it once, by its
+    /// attributes.
+    pub rounds_once: fn(&Attrs) -> bool,
     /// The attribute that gives the result's element type, which changes with the precision.
     pub result_dtype: Option<&'static str>,
     /// How it interacts with a scale along an axis, for folding scales into weights.
@@ -142,7 +144,7 @@ impl Hooks {
         data_dependent_shape: false,
         static_form: None,
         precision: Precision::Follow,
-        rounds_once: false,
+        rounds_once: |_| false,
         result_dtype: None,
         scale: None,
         affine: None,

@@ -233,7 +233,8 @@ fn extremes_of_every_type() {
         for round in 0..16 {
             for &kind in Kind::ALL {
                 let inner = [1, 1, 5, 300][random.below(4)];
-                let n: usize = [0, 1, 3, 7, 24, 25, 31, 64, 1024, 1025, 2500][random.below(11)];
+                let n: usize =
+                    [0, 1, 3, 7, 24, 25, 31, 64, 500, 1024, 1025, 2500][random.below(12)];
                 // Many lines at a time where they are short.
                 let many = if inner == 1 && n < 32 { 200 } else { 3 };
                 let outer = [1, 2, 3, many][random.below(4)];

@@ -1,5 +1,6 @@
 //! Resizing images to a given size, and upsampling by factors.
 
+use relax_ir::Attrs;
 use relax_loops::{Ex, UnOp};
 use relax_sym::Dim;
 use relax_tensor::DType;
@@ -115,7 +116,7 @@ pub static OPS: &[OpDef] = &[
     OpDef::new("image.resize1d", "Resizes along one spatial axis.", |cx| {
         resize_rel(cx, 1)
     })
-    .rounds_once()
+    .rounds_once_where(interpolates)
     .layout(super::layout_rules::image)
     .inputs(&[input("data", "(n, c, w) in its layout")])
     .attrs(resize_attrs!("NCW"))
@@ -124,7 +125,7 @@ pub static OPS: &[OpDef] = &[
     OpDef::new("image.resize2d", "Resizes along two spatial axes.", |cx| {
         resize_rel(cx, 2)
     })
-    .rounds_once()
+    .rounds_once_where(interpolates)
     .layout(super::layout_rules::image)
     .cost(super::costs::interpolated)
     .former(&[Former::form("image.resize", 7, former::resize)])
@@ -138,7 +139,7 @@ pub static OPS: &[OpDef] = &[
         "Resizes along three spatial axes.",
         |cx| resize_rel(cx, 3),
     )
-    .rounds_once()
+    .rounds_once_where(interpolates)
     .layout(super::layout_rules::image)
     .former(&[Former::form("image.resize3d", 7, former::methods).hidden()])
     .inputs(&[input("data", "(n, c, d, h, w) in its layout")])
@@ -294,6 +295,12 @@ fn region(roi: &[f64], k: usize, n: usize) -> (f64, f64) {
         (Some(&a), Some(&b)) => (a, b),
         _ => (0.0, 0.0),
     }
+}
+
+/// Returns whether elements are computed: those of the nearest position are only chosen.
+fn interpolates(attrs: &Attrs) -> bool {
+    let method = attrs.get("method").and_then(AttrValue::as_str);
+    method.and_then(Method::parse) != Some(Method::Nearest)
 }
 
 fn resize(te: &mut Te<'_>, n: usize) -> Result<(), ComputeError> {

@@ -34,7 +34,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
 /// Returns the call over float32, cast back.
 fn promoted(edit: &mut Edit<'_>, node: ExprId) -> Option<ExprId> {
     let call = edit.op_call(node)?;
-    if !call.def.hooks.rounds_once {
+    if !(call.def.hooks.rounds_once)(edit.m.attrs(call.attrs)) {
         return None;
     }
     let half = edit.dtype(node)?;

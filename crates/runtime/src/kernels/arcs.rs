@@ -11,7 +11,7 @@ const QUARTER_LOW: f32 = -4.371_139e-8;
 
 /// `asin x`, or `acos x` with `cosine`; NaN beyond 1.
 #[inline(always)]
-unsafe fn arc<S: Simd>(x: S, cosine: bool) -> S {
+pub(super) unsafe fn arc<S: Simd>(x: S, cosine: bool) -> S {
     // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
     unsafe {
         let (one, half) = (S::splat(1.0), S::splat(0.5));

@@ -111,7 +111,7 @@ unsafe fn inverse<S: Simd>(a: S, t: S, large: S::Mask) -> S {
 
 /// An area function of a vector: the inverse of the hyperbolic sine, cosine or tangent.
 #[inline(always)]
-unsafe fn area<S: Simd>(x: S, math: Math) -> S {
+pub(super) unsafe fn area<S: Simd>(x: S, math: Math) -> S {
     // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
     unsafe {
         let (zero, one, infinity) = (S::splat(0.0), S::splat(1.0), S::splat(f32::INFINITY));
@@ -157,7 +157,7 @@ pub(super) unsafe fn areas(math: Math, n: usize, x: *const f32, y: *mut f32) {
 
 /// The logarithm to a base.
 #[inline(always)]
-unsafe fn of_base<S: Simd>(x: S, base: &Base) -> S {
+pub(super) unsafe fn of_base<S: Simd>(x: S, base: &Base) -> S {
     // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
     unsafe {
         let (m, e) = x.split();

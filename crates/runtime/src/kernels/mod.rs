@@ -19,6 +19,7 @@ pub mod kinds;
 pub mod lines;
 mod logs;
 pub mod math;
+mod narrow_math;
 #[cfg(target_arch = "x86_64")]
 mod narrowing;
 mod padded;

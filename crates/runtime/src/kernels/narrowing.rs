@@ -143,6 +143,25 @@ unsafe fn brains(x: __m512) -> __m512i {
 
 /// Calls `name::<S, BRAIN>(arg, …)` for the instruction set in use, which has AVX2 at least.
 macro_rules! dispatch_narrowing {
+    // For a function that is the same for both: `name::<S>(arg, …)`.
+    ($name:ident($($arg:ident: $ty:ty),* $(,)?)) => {{
+        #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,fma,avx2,f16c,bmi1,bmi2")]
+        unsafe fn avx512($($arg: $ty),*) {
+            // SAFETY: the instruction set is enabled here; the arguments are those that the
+            // function asks for.
+            unsafe { $name::<$crate::kernels::simd::Avx512>($($arg),*) }
+        }
+        #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2")]
+        unsafe fn avx2($($arg: $ty),*) {
+            // SAFETY: the instruction set is enabled here; the arguments are those that the
+            // function asks for.
+            unsafe { $name::<$crate::kernels::simd::Avx2>($($arg),*) }
+        }
+        match $crate::kernels::simd::isa() == $crate::kernels::simd::Isa::Avx512 {
+            true => avx512($($arg),*),
+            false => avx2($($arg),*),
+        }
+    }};
     ($brain:expr, $name:ident($($arg:ident: $ty:ty),* $(,)?)) => {{
         #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,fma,avx2,f16c,bmi1,bmi2")]
         unsafe fn avx512<const BRAIN: bool>($($arg: $ty),*) {

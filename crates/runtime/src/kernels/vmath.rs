@@ -61,6 +61,12 @@ unsafe fn parts<S: Simd>(x: S, bias: f32, short: bool) -> Parts<S> {
 pub unsafe fn exp<S: Simd>(x: S) -> S {
     // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
     unsafe {
+        if S::SCALES {
+            // Beyond, the result is infinite or 0; the operand order propagates NaN.
+            let x = S::splat(-104.0).max(S::splat(89.0).min(x));
+            let Parts { shifted, rest } = parts(x, 0.0, false);
+            return rest.add(S::splat(1.0)).scaled(shifted.sub(S::splat(WHOLE)));
+        }
         // 2^n may be infinite where the result is not.
         let Parts { shifted, rest } = parts(x, 0.0, false);
         let y = rest.add(S::splat(1.0)).lift(shifted);
@@ -122,7 +128,7 @@ pub unsafe fn tanh<S: Simd>(x: S) -> S {
 /// former is `t + t / (2t + 1)`, the latter `t + (1 + 1 / (2t + 1)) / 2`. Halves, because `e^|x|`
 /// overflows first.
 #[inline(always)]
-unsafe fn hyperbolic<S: Simd>(x: S, even: bool) -> S {
+pub(super) unsafe fn hyperbolic<S: Simd>(x: S, even: bool) -> S {
     // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
     unsafe {
         let one = S::splat(1.0);

@@ -305,30 +305,46 @@ unsafe fn best<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
         let mut best = *x;
         let mut lost = false;
         let mut i = 0;
-        if n >= 4 * lanes {
+        if n >= lanes {
+            let zero = <T as Sums<S>>::V::splat(T::of(0));
             let mut most = [<T as Sums<S>>::V::splat(best); 4];
-            // An element that is not equal to itself (NaN) changes this to another number.
-            let (zero, one) = (
-                <T as Sums<S>>::V::splat(T::of(0)),
-                <T as Sums<S>>::V::splat(T::of(1)),
-            );
-            let mut whole = [zero; 4];
-            while i + 4 * lanes <= n {
-                for k in 0..4 {
-                    let v = <T as Sums<S>>::V::load(x.add(i + k * lanes));
-                    most[k] = if GREATEST {
-                        v.greater(most[k])
+            // Sums are NaN where an element is, or infinities of both signs are, and no comparison
+            // has to tell.
+            let mut sums = [zero; 4];
+            macro_rules! compare {
+                ($k:expr, $at:expr) => {
+                    let v = <T as Sums<S>>::V::load(x.add($at));
+                    most[$k] = if GREATEST {
+                        v.greater(most[$k])
                     } else {
-                        v.lesser(most[k])
+                        v.lesser(most[$k])
                     };
                     if T::FLOAT {
-                        whole[k] = <T as Sums<S>>::V::pick(v.same(v), whole[k], one);
+                        sums[$k] = sums[$k].add(v);
                     }
+                };
+            }
+            while i + 4 * lanes <= n {
+                for k in 0..4 {
+                    compare!(k, i + k * lanes);
                 }
                 i += 4 * lanes;
             }
-            let all = whole[0].greater(whole[1]);
-            let all = all.greater(whole[2].greater(whole[3]));
+            while i + lanes <= n {
+                compare!(0, i);
+                i += lanes;
+            }
+            if i < n {
+                // The last vector overlaps the one before.
+                compare!(1, n - lanes);
+                i = n;
+            }
+            let one = <T as Sums<S>>::V::splat(T::of(1));
+            for k in 0..4 {
+                sums[k] = <T as Sums<S>>::V::pick(sums[k].same(sums[k]), zero, one);
+            }
+            let all = sums[0].greater(sums[1]);
+            let all = all.greater(sums[2].greater(sums[3]));
             lost |= <T as Sums<S>>::V::any(all.above(zero));
             for k in [2, 1] {
                 for i in 0..k {
@@ -341,13 +357,16 @@ unsafe fn best<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
             }
             let mut line = [T::default(); 16];
             most[0].store(line.as_mut_ptr());
-            for &v in &line[..lanes] {
-                best = if keeps(best, v, GREATEST, false) {
-                    best
-                } else {
-                    v
-                };
+            let mut half = lanes / 2;
+            while half > 0 {
+                for k in 0..half {
+                    let (a, b) = (line[k], line[k + half]);
+                    let better = if GREATEST { a > b } else { a < b };
+                    line[k] = if better { a } else { b };
+                }
+                half /= 2;
             }
+            best = line[0];
         }
         #[allow(clippy::eq_op)] // Only a NaN is not itself.
         while i < n {

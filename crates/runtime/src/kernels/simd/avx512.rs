@@ -21,6 +21,7 @@ unsafe impl Simd for Avx512 {
     const MR: usize = 8;
     const NV: usize = 3;
     const FUSED: bool = true;
+    const SCALES: bool = true;
     type Mask = __mmask16;
     type Lanes = __mmask16;
 
@@ -105,6 +106,10 @@ unsafe impl Simd for Avx512 {
             _mm512_castps_si512(self.0),
             _mm512_castps_si512(n.power().0),
         )))
+    }
+    #[inline(always)]
+    unsafe fn scaled(self, n: Self) -> Self {
+        Self(_mm512_scalef_ps(self.0, n.0))
     }
     #[inline(always)]
     unsafe fn split(self) -> (Self, Self) {

@@ -184,6 +184,14 @@ pub unsafe trait Simd: Copy {
     /// `self * 2^n`, where number and result are normal: the low bits of `n`, as in
     /// [`Simd::power`], are added to the exponent.
     unsafe fn lift(self, n: Self) -> Self;
+    /// [`Simd::scaled`] multiplies.
+    const SCALES: bool = false;
+    /// `self * 2^n` for any whole `n`, as numbers are rounded: infinite, subnormal, 0. Where there is
+    /// such an instruction ([`Simd::SCALES`]); else the number itself.
+    unsafe fn scaled(self, n: Self) -> Self {
+        let _ = n;
+        self
+    }
     /// `(m, e)` with `self = m * 2^e` and `m` in [√½, √2) for a positive number. `e` is -∞ for zeros, ∞
     /// for ∞ and NaN for negative numbers and NaN, and `m` some number that is not infinite (NaN where
     /// `e` is, perhaps).

@@ -240,14 +240,16 @@ unsafe fn truths(code: Op, a: *const u8, b: *const u8, to: *mut u8, n: usize) {
     }
 }
 
-/// Narrow integers are shifted in 32 bits, which the counts that remain do not exceed.
+/// Narrow integers are shifted in 32 bits, bytes in 16, which the counts that remain do not exceed.
 #[inline(always)]
 unsafe fn shifted(code: Op, kind: Kind, a: *const u8, b: *const u8, to: *mut u8, n: usize) {
     // SAFETY: `a`, `b` and `to` have `n` elements of the type.
     unsafe {
         if code == Op::Shl {
             integers!(kind, T => each!(n, to: T, a: T, b: T => {
-                if T::BITS < 32 {
+                if T::BITS == 8 {
+                    ((a as u16) << (b as u16).min(15)) as T
+                } else if T::BITS < 32 {
                     ((a as u32) << (b as u32).min(31)) as T
                 } else {
                     let fits = b & !(T::BITS as T - 1) == 0;
@@ -256,7 +258,9 @@ unsafe fn shifted(code: Op, kind: Kind, a: *const u8, b: *const u8, to: *mut u8,
             }));
         } else {
             integers!(kind, T => each!(n, to: T, a: T, b: T => {
-                if T::BITS < 32 {
+                if T::BITS == 8 {
+                    ((a as i16) >> (b as u16).min(15)) as T
+                } else if T::BITS < 32 {
                     ((a as i32) >> (b as u32).min(31)) as T
                 } else {
                     let fits = b & !(T::BITS as T - 1) == 0;

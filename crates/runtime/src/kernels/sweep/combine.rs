@@ -41,6 +41,30 @@ pub(super) unsafe fn neutral(combiner: Combiner, kind: Kind, sums: *mut u8, n: u
     }
 }
 
+/// Whether any, or all, of `n` truth values hold, as a truth value: only as many are looked at as
+/// are needed.
+pub(super) unsafe fn decided(or: bool, from: *const u8, n: usize) -> u8 {
+    #[inline(always)]
+    #[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
+    unsafe fn looked_through<S: Wide>(or: bool, from: *const u8, n: usize) -> bool {
+        // SAFETY: there are `n` bytes.
+        let truths = unsafe { std::slice::from_raw_parts(from, n) };
+        for part in truths.chunks(FOLDED) {
+            // Without branches inside of a part, which vectors compare at once.
+            let found = match or {
+                true => part.iter().fold(0, |some, &b| some | b),
+                false => part.iter().fold(0, |some, &b| some | u8::from(b == 0)),
+            };
+            if found != 0 {
+                return or;
+            }
+        }
+        !or
+    }
+    // SAFETY: there are `n` bytes.
+    u8::from(unsafe { dispatch!(looked_through(or: bool, from: *const u8, n: usize) -> bool) })
+}
+
 /// Bytes of sums that a line is folded onto.
 pub(super) const FOLDED: usize = 256;
 

@@ -18,6 +18,7 @@ pub mod op;
 mod pitched;
 mod read;
 mod space;
+mod uniform;
 mod windows;
 
 use std::ffi::c_void;
@@ -33,6 +34,7 @@ use apply::{Args, apply};
 pub use op::{Op, RxSweepOp};
 use read::Strip;
 use space::Space;
+use uniform::Uniform;
 use windows::Windows;
 
 /// The maximum number of axes of a result, and of reduced axes.
@@ -120,6 +122,8 @@ struct Plan<'a> {
     raw: [bool; INPUTS],
     /// The program bounds its input by two constants, which are read once.
     bounds: bool,
+    /// Operations that give one number for a whole row of the result.
+    uniform: Uniform,
     /// Whether strips run along the reduced axes (else along those of the result).
     along_reduced: bool,
     /// The single operation on narrow floats, if that is the program.
@@ -161,6 +165,10 @@ impl Plan<'_> {
         let first = (self.v.inputs + self.v.constants) as usize;
         let last = self.ops.len() - 1;
         for (k, op) in self.ops.iter().enumerate() {
+            let uniform = self.uniform.is(k);
+            if self.uniform.kept(k) && n <= s.computed {
+                continue;
+            }
             // SAFETY: operands and temporaries are strips of room or inputs of `n` elements.
             unsafe {
                 let to = if k == last {
@@ -182,9 +190,15 @@ impl Plan<'_> {
                 // Instantiated once per instruction set, rather than once per traversal of the
                 // axes.
                 let args = &args;
-                dispatch!(apply(op: &RxSweepOp, args: &Args, to: *mut u8, n: usize));
+                let count = if uniform { 1 } else { n };
+                dispatch!(apply(op: &RxSweepOp, args: &Args, to: *mut u8, count: usize));
+                if self.uniform.spread(k) {
+                    let size = op.result().map_or(8, |kind| register(kind).size());
+                    read::fill(size, to, to, n);
+                }
             }
         }
+        s.computed = n;
     }
 
     /// Writes `n` elements of a strip to the result.
@@ -302,10 +316,22 @@ unsafe fn rows(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
         if p.as_they_lie() {
             // Nothing is computed or gathered.
             let (from, sums) = (p.data[0].cast::<u8>(), room);
+            let inner = p.over.inner();
+            let mut over = p.over.cursor(0, None);
             for element in begin..end {
-                let from = from.offset(p.out.offset(element, 0) * kind.size() as isize);
+                let first = p.out.offset(element, 0);
+                let row = |at: isize| from.offset((first + at) * kind.size() as isize);
+                if kind == Kind::Bool {
+                    let or = p.combiner == Combiner::Or;
+                    *p.v.out.cast::<u8>().add(element) = combine::decided(or, row(0), count);
+                    continue;
+                }
                 combine::neutral(p.combiner, p.out_kind, sums, combine::FOLDED / kind.size());
-                combine::combine::<true>(p.combiner, kind, sums, from, count);
+                for _ in 0..count / inner.max(1) {
+                    combine::combine::<true>(p.combiner, kind, sums, row(over.offset[0]), inner);
+                    // After the last row, the first one.
+                    p.over.next_row(&mut over);
+                }
                 combine::together(p.combiner, kind, sums);
                 p.finish(sums, element, 1);
             }
@@ -369,6 +395,7 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
                 dense: [false; INPUTS],
                 raw: [false; INPUTS],
                 bounds: false,
+                uniform: Uniform::default(),
                 along_reduced: false,
                 narrow: None,
             };
@@ -394,6 +421,7 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
             let long = inner >= ROW && inner * widest >= ROW_BYTES;
             let rows_apart = plan.dense[..inputs].contains(&false) && long;
             plan.unit = if rows_apart { inner } else { count };
+            plan.uniform = Uniform::of(&plan);
             plan.narrow = narrow::Narrow::of(&plan);
             if plan.narrow.is_some() {
                 // It takes no memory.
@@ -469,15 +497,19 @@ impl Plan<'_> {
         (self.ops.iter()).all(|op| (0..op.args.len()).all(|place| fits(op, place)))
     }
 
-    /// Returns whether contiguous elements of one input are reduced without computation.
+    /// Returns whether elements of one input are reduced without computation, row by row; truth
+    /// values only where they are one row.
     fn as_they_lie(&self) -> bool {
         let copied = matches!(self.ops, [op] if op.op() == Op::Copy && op.args[0] == 0);
         let kind = self.kinds.first().and_then(|&k| Kind::of(k));
-        let plain = kind.is_some_and(|k| register(k) == k && k != Kind::Bool && k == self.out_kind);
+        let plain = kind.is_some_and(|k| register(k) == k && k == self.out_kind);
+        let truths = self.out_kind == Kind::Bool;
+        let long = self.over.inner() * self.out_kind.size() >= ROW_BYTES;
         copied
             && plain
+            && (!truths || matches!(self.combiner, Combiner::And | Combiner::Or))
             && self.v.inputs == 1
-            && self.over.rank() == 1
+            && (self.over.rank() == 1 || long && !truths)
             && self.over.inner_step(0) == 1
     }
 

@@ -6,6 +6,8 @@ use super::op::Op;
 use super::{INPUTS, Plan};
 use crate::kernels::halves::{Operand, Pair, known, pairs};
 use crate::kernels::kinds::Kind;
+use crate::kernels::math::Math;
+use crate::kernels::narrow_math;
 use crate::kernels::simd::{Simd, dispatch};
 
 /// The source of an operand of the operation.
@@ -25,6 +27,8 @@ pub(super) enum Narrow {
     OfSign(usize, [u16; 2]),
     /// Whether an input's elements are NaN, infinite or finite, where infinity has these bits.
     OfClass(usize, Op, u16),
+    /// A function of an input's elements.
+    OfMath(usize, Math),
     /// Operations on float32 in registers, between which numbers may be rounded.
     Of(Chain),
 }
@@ -91,6 +95,13 @@ impl Narrow {
                 };
                 return lies(p, k).then_some(Self::OfSign(k, masks));
             }
+            Op::Math => {
+                let (From::Input(k), Some(math)) = (from(op.args[0])?, Math::of(op.args[1])) else {
+                    return None;
+                };
+                let known = lies(p, k) && narrow_math::knows(math);
+                return known.then_some(Self::OfMath(k, math));
+            }
             _ => return chain(p).map(Self::Of),
         };
         let both = [from(op.args[0])?, from(op.args[1])?];
@@ -123,6 +134,9 @@ impl Narrow {
                     let (at, to) = (input(k), p.v.out.cast::<u8>().add(first));
                     dispatch!(classes(op: Op, infinite: u16, n: usize, at: *const u16, to: *mut u8));
                     return;
+                }
+                &Self::OfMath(k, math) => {
+                    return narrow_math::run(math, p.out_kind == Kind::BF16, n, input(k), to);
                 }
                 Self::Of(chain) => {
                     let mut operands = [Operand::Number(0.0); SLOTS];

@@ -15,6 +15,8 @@ pub(super) struct Strip {
     counted: [Option<i64>; INPUTS],
     /// The bytes by which each input's operand moves from an element to the next one.
     moves: [usize; INPUTS],
+    /// The elements for which operations that give one number for a whole row have been done.
+    pub(super) computed: usize,
     /// The elements of the row after this strip whose operands are those of this one, moved.
     left: usize,
 }
@@ -60,6 +62,7 @@ impl Plan<'_> {
             spread: [std::ptr::null(); INPUTS],
             counted: [None; INPUTS],
             moves: [0; INPUTS],
+            computed: 0,
             left: 0,
         }
     }
@@ -81,6 +84,7 @@ impl Plan<'_> {
     /// Brings `n` elements from a place of the spaces on into strips.
     pub(super) unsafe fn read(&self, s: &mut Strip, cursor: &Cursor, space: &Space, n: usize) {
         let inputs = self.v.inputs as usize;
+        s.computed = 0;
         let after = (space.inner() - cursor.inner).checked_sub(n);
         let whole = after.is_some();
         s.left = after.unwrap_or(0);
@@ -191,7 +195,7 @@ unsafe fn spread(kind: Kind, from: *const u8, to: *mut u8, n: usize) {
 }
 
 /// The bytes of one element `n` times.
-unsafe fn fill(size: usize, from: *const u8, to: *mut u8, n: usize) {
+pub(super) unsafe fn fill(size: usize, from: *const u8, to: *mut u8, n: usize) {
     // SAFETY: `from` has one element, and `to` room for `n`.
     unsafe { dispatch!(filled(size: usize, from: *const u8, to: *mut u8, n: usize)) }
 }
