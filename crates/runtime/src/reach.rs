@@ -7,10 +7,10 @@
 //!
 //! Invariant: accesses only arguments and sizes, never elements.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::c_void;
 
 use crate::abi::{FUNCTIONS, Word};
-use crate::context::{RxContext, Status, guard, text};
+use crate::context::Status;
 use crate::kernels::attention::RxAttentionF32;
 use crate::kernels::blockwise::RxBlockwiseF32;
 use crate::kernels::contract::RxContract;
@@ -490,39 +490,30 @@ fn holds(array: &RxArray, t: &Touched) -> bool {
 /// Fails unless each range that a call of a kernel may access is within one of the arrays.
 ///
 /// # Safety
-/// `ctx` is a context, `kernel` a C string, `args` has the `nargs` words of a call of the kernel
-/// behind the context, and `arrays` has `n` arrays.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_check_reach(
-    ctx: *mut RxContext,
-    kernel: *const c_char,
-    args: *const i64,
-    nargs: i32,
-    arrays: *const RxArray,
-    n: i32,
-) -> i32 {
-    guard(ctx, |context| {
-        // SAFETY: `kernel` ends with a zero, `args` has `nargs` numbers, and they are the kernel's
-        // arguments.
-        unsafe {
-            let kernel = text(kernel);
-            let Some(reach) = reach_of(&kernel, words(args, nargs.max(0) as usize)) else {
-                let text = format!("what `{kernel}` touches is not known, so it cannot be checked");
-                return context.fail(Status::Internal, &text);
-            };
-            let arrays = std::slice::from_raw_parts(arrays, n.max(0) as usize);
-            for t in &reach.0 {
-                if !arrays.iter().any(|a| holds(a, t)) {
-                    let (what, from, to) = (t.what, t.from, t.to);
-                    let text = format!(
-                        "`{kernel}` would touch bytes {from} to {to} of its {what}, and there are no such"
-                    );
-                    return context.fail(Status::Bounds, &text);
-                }
-            }
-            0
+/// As [`Touches`].
+///
+/// # Errors
+/// The status and text of the first range that is not, or of a kernel that nothing is known of.
+pub(crate) unsafe fn check(
+    kernel: &str,
+    args: &[i64],
+    arrays: &[RxArray],
+) -> Result<(), (Status, String)> {
+    // SAFETY: the contract is the same.
+    let Some(reach) = (unsafe { reach_of(kernel, args) }) else {
+        let text = format!("what `{kernel}` touches is not known, so it cannot be checked");
+        return Err((Status::Internal, text));
+    };
+    let outside = |t: &&Touched| !arrays.iter().any(|a| holds(a, t));
+    match reach.0.iter().find(outside) {
+        None => Ok(()),
+        Some(&Touched { what, from, to, .. }) => {
+            let text = format!(
+                "`{kernel}` would touch bytes {from} to {to} of its {what}, and there are no such"
+            );
+            Err((Status::Bounds, text))
         }
-    })
+    }
 }
 
 #[cfg(test)]
