@@ -20,7 +20,6 @@ use relax_runtime::context::RxContext;
 use relax_runtime::heap::{RxAllocator, RxHeapStats};
 use relax_runtime::object::{DLDataType, Kind, RxFields, RxObject, Storage};
 pub use relax_runtime::profile::{Event as KernelEvent, RxProfileRow as KernelCost};
-use relax_runtime::profile::{keep_events, take_events};
 use relax_tensor::{DType, Tensor, TypeCode, Value};
 
 use crate::{Entry, Error, Jit};
@@ -339,13 +338,15 @@ impl Host {
     /// profiling records none.
     pub fn trace(&self, most: usize) {
         // SAFETY: the context lives, and belongs to this thread now.
-        unsafe { keep_events(self.ctx, most) };
+        let profile = unsafe { &mut (*self.ctx).profile };
+        profile.keep_events(most);
     }
 
     /// Returns the calls recorded since [`Host::trace`]; their times count from there.
     pub fn events(&self) -> Vec<KernelEvent> {
         // SAFETY: as for `trace`.
-        unsafe { take_events(self.ctx) }
+        let profile = unsafe { &mut (*self.ctx).profile };
+        profile.take_events()
     }
 
     /// Returns the memory that the context's heap holds.

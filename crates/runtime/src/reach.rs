@@ -209,29 +209,14 @@ impl Reach {
 
     unsafe fn pick(&mut self, p: &RxPick) {
         let size = p.size.max(0) as usize;
-        // SAFETY: the descriptor's arrays are as long as it says.
-        unsafe {
-            let extents = words(p.extents, p.axes.max(0) as usize);
-            let (mut low, mut high, mut at) = (0i64, 0i64, p.tables);
-            for &n in extents {
-                let given = words(at, n.max(0) as usize).iter().filter(|&&t| t >= 0);
-                let Some((least, most)) = given.clone().min().zip(given.max()) else {
-                    // The whole result is filled.
-                    low = 1;
-                    high = 0;
-                    break;
-                };
-                low = low.saturating_add(*least);
-                high = high.saturating_add(*most);
-                at = at.wrapping_add(n as usize);
-            }
-            if low <= high {
-                let first =
-                    p.x.wrapping_byte_offset((low as isize).wrapping_mul(size as isize));
-                self.walk("array", first, size, &[(high - low + 1, 1)]);
-            }
-            self.all("result", p.out, size, extents);
+        // SAFETY: the descriptor has `axes` extents.
+        let extents = unsafe { words(p.extents, p.axes.max(0) as usize) };
+        // SAFETY: the descriptor's tables have a number for each index of each axis.
+        if let Some((low, high)) = unsafe { picked(extents, p.tables) } {
+            let first = (p.x).wrapping_byte_offset((low as isize).wrapping_mul(size as isize));
+            self.walk("array", first, size, &[(high - low + 1, 1)]);
         }
+        self.all("result", p.out, size, extents);
     }
 
     fn requantize(&mut self, r: &RxRequantize) {
@@ -459,6 +444,24 @@ unsafe fn reach_of(kernel: &str, args: Args<'_>) -> Option<Reach> {
     // SAFETY: the arguments are those of the kernel, whose descriptors are live.
     unsafe { touches(&mut reach, args) };
     Some(reach)
+}
+
+/// Returns the least and the greatest element that tables of places pick; `None` where they pick
+/// none, since the whole result is filled.
+///
+/// # Safety
+/// `tables` has a number for each index of each axis, one axis behind the other.
+unsafe fn picked(extents: &[i64], mut tables: *const i64) -> Option<(i64, i64)> {
+    let (mut low, mut high) = (0i64, 0i64);
+    for &n in extents {
+        // SAFETY: the table of this axis has `n` numbers.
+        let table = unsafe { words(tables, n.max(0) as usize) };
+        let places = table.iter().filter(|&&t| t >= 0);
+        low = low.saturating_add(*places.clone().min()?);
+        high = high.saturating_add(*places.max()?);
+        tables = tables.wrapping_add(n as usize);
+    }
+    Some((low, high))
 }
 
 /// The number of pairs of channels that have a window in a convolution's weight.

@@ -30,28 +30,30 @@ pub unsafe extern "C" fn rx_call_closure(
     };
     // SAFETY: null or a live value.
     let entry = unsafe { entry_of(closure, nargs) };
-    // SAFETY: null, or room for a value.
-    let place = unsafe { out.as_mut() };
-    if let (Some(entry), Some(place)) = (entry, place) {
+    if let Some(entry) = entry.filter(|_| !out.is_null()) {
         // SAFETY: the closure's own entry, which takes the `nargs` values that are owned here, and
-        // writes one.
-        let status = unsafe { entry(ctx, closure.cast(), args, nargs, place) };
-        if status != 0 {
-            *place = null_mut();
+        // writes one. The place may be that of an argument.
+        unsafe {
+            let status = entry(ctx, closure.cast(), args, nargs, out);
+            if status != 0 {
+                out.write(null_mut());
+            }
+            return status;
         }
-        return status;
     }
     let message = match out.is_null() {
         true => "rx_call_closure: `out` is NULL".to_owned(),
         false => format!("rx_call_closure: no function that takes {nargs} arguments"),
     };
-    // SAFETY: null, or room for a value.
-    if let Some(place) = unsafe { out.as_mut() } {
-        *place = null_mut();
-    }
     let status = guard(ctx, |context| context.fail(Status::Argument, &message));
-    // SAFETY: `nargs` owned values, which are given up.
-    unsafe { release_all(ctx, values) };
+    // SAFETY: `nargs` owned values, which are given up and not looked at again; null, or room for a
+    // value, perhaps in the place of an argument.
+    unsafe {
+        release_all(ctx, values);
+        if !out.is_null() {
+            out.write(null_mut());
+        }
+    }
     status
 }
 
@@ -161,33 +163,27 @@ pub unsafe extern "C" fn rx_call_packed(
     nargs: i32,
     ret: *mut *mut RxObject,
 ) -> i32 {
-    // SAFETY: `nargs` values, unless `given` refuses the pointer; `ret` is null or has room for
-    // one.
-    let (args, ret) = unsafe {
-        (
-            given(ctx, "rx_call_packed: `args`", args, nargs),
-            ret.as_mut(),
-        )
-    };
-    let Some(args) = args else {
+    // SAFETY: `nargs` values, unless `given` refuses the pointer.
+    let Some(args) = (unsafe { given(ctx, "rx_call_packed: `args`", args, nargs) }) else {
         return Status::Argument as i32;
     };
-    let Some(ret) = ret else {
+    if ret.is_null() {
         let message = "rx_call_packed: `ret` is NULL";
         return guard(ctx, |context| context.fail(Status::Argument, message));
-    };
+    }
     let mut result = null_mut();
     // SAFETY: live values, and room for one.
     let status = unsafe { call(ctx, name, args, &mut result) };
-    *ret = match status {
-        0 if result.is_null() => unit(),
-        0 => result,
-        _ => null_mut(),
-    };
     if status != 0 {
         // SAFETY: null, or a value that the function wrote and nobody gets.
         unsafe { release(ctx, result) };
+        result = null_mut();
+    } else if result.is_null() {
+        result = unit();
     }
+    // SAFETY: not null, so room for a value; perhaps in the place of an argument, which are not
+    // looked at again.
+    unsafe { ret.write(result) };
     status
 }
 
