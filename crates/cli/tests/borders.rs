@@ -13,14 +13,15 @@ use std::ptr::null_mut;
 use relax::{ReadOptions, Session};
 use relax_cli::native;
 use relax_codegen::{Host, Jit, Value};
-use relax_runtime::context::{
-    RxContext, rx_clear_error, rx_context_create, rx_context_destroy, rx_heap_stats, rx_last_error,
-};
+use relax_runtime::capi::context::{rx_context_create, rx_context_destroy, rx_heap_stats};
+use relax_runtime::capi::counts::{rx_release, rx_retain};
+use relax_runtime::capi::errors::{rx_clear_error, rx_last_error};
+use relax_runtime::capi::functions::rx_call_closure;
+use relax_runtime::capi::tensors::rx_tensor_copy;
+use relax_runtime::capi::values::{rx_alloc_closure, rx_make_tuple};
+use relax_runtime::context::RxContext;
 use relax_runtime::heap::RxHeapStats;
 use relax_runtime::object::{DLDataType, RxObject};
-use relax_runtime::release::{rx_release, rx_retain};
-use relax_runtime::tensor::rx_tensor_copy;
-use relax_runtime::values::{rx_alloc_closure, rx_call_closure, rx_make_tuple};
 use relax_tensor::{DType, Tensor};
 
 const TEXT: &str = "

@@ -186,8 +186,14 @@ const ALLOWED: &[(&str, &str, &str, &str)] = &[
     (
         "runtime",
         "",
-        "context dlpack kernels object packed profile release stack tensor threads values",
-        "values hold tensors and closures, which hold values",
+        "context object packed",
+        "a context holds functions that take contexts and values",
+    ),
+    (
+        "runtime",
+        "",
+        "release tensor",
+        "a tensor that is freed leaves the list of its block, and one that cannot be made is freed",
     ),
     (
         "runtime",
@@ -216,8 +222,8 @@ const ALLOWED: &[(&str, &str, &str, &str)] = &[
     (
         "runtime",
         "",
-        "abi reach symbols",
-        "the table of functions says what each accesses, in terms of their structures",
+        "abi capi reach symbols",
+        "the table of functions says what each accesses, and one of them looks it up there",
     ),
     (
         "runtime",

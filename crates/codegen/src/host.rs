@@ -3,23 +3,23 @@
 use std::ffi::CStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use relax_runtime::context::{
-    RxContext, rx_context_create, rx_context_destroy, rx_heap_stats, rx_last_error, rx_last_status,
-    rx_set_allocator, rx_set_threads,
+use relax_runtime::capi::context::{
+    rx_context_create, rx_context_destroy, rx_heap_stats, rx_set_allocator, rx_set_threads,
 };
+use relax_runtime::capi::counts::{rx_release, rx_retain};
+use relax_runtime::capi::errors::{rx_last_error, rx_last_status};
+use relax_runtime::capi::fields::{rx_field, rx_field_count, rx_kind, rx_tag};
+use relax_runtime::capi::profile::{rx_profile_clear, rx_profile_row};
+use relax_runtime::capi::stack::rx_set_stack_size;
+use relax_runtime::capi::tensors::{
+    rx_tensor_borrow, rx_tensor_data, rx_tensor_dtype, rx_tensor_nbytes, rx_tensor_ndim,
+    rx_tensor_shape,
+};
+use relax_runtime::capi::values::{rx_alloc_adt, rx_alloc_tuple};
+use relax_runtime::context::RxContext;
 use relax_runtime::heap::{RxAllocator, RxHeapStats};
 use relax_runtime::object::{DLDataType, Kind, RxFields, RxObject, Storage};
 pub use relax_runtime::profile::{Event as KernelEvent, RxProfileRow as KernelCost};
-use relax_runtime::profile::{keep_events, rx_profile_clear, rx_profile_row, take_events};
-use relax_runtime::release::{rx_release, rx_retain};
-use relax_runtime::stack::rx_set_stack_size;
-use relax_runtime::tensor::look::{
-    rx_tensor_data, rx_tensor_dtype, rx_tensor_nbytes, rx_tensor_ndim, rx_tensor_shape,
-};
-use relax_runtime::tensor::rx_tensor_borrow;
-use relax_runtime::values::{
-    rx_alloc_adt, rx_alloc_tuple, rx_field, rx_field_count, rx_kind, rx_tag,
-};
 use relax_tensor::{DType, Tensor, TypeCode, Value};
 
 use crate::{Entry, Error, Jit};
@@ -338,13 +338,15 @@ impl Host {
     /// profiling records none.
     pub fn trace(&self, most: usize) {
         // SAFETY: the context lives, and belongs to this thread now.
-        unsafe { keep_events(self.ctx, most) };
+        let profile = unsafe { &mut (*self.ctx).profile };
+        profile.keep_events(most);
     }
 
     /// Returns the calls recorded since [`Host::trace`]; their times count from there.
     pub fn events(&self) -> Vec<KernelEvent> {
         // SAFETY: as for `trace`.
-        unsafe { take_events(self.ctx) }
+        let profile = unsafe { &mut (*self.ctx).profile };
+        profile.take_events()
     }
 
     /// Returns the memory that the context's heap holds.

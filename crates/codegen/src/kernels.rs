@@ -11,9 +11,9 @@ use cranelift_jit::JITModule;
 use relax_base::Diagnostic;
 use relax_loops::{Buf, Program};
 use relax_lower::lir::KernelDef;
+use relax_runtime::capi::counts::rx_release;
+use relax_runtime::capi::tensors::rx_alloc_tensor;
 use relax_runtime::object::{IMMORTAL, Kind, RxObject, RxTensor, Storage};
-use relax_runtime::release::rx_release;
-use relax_runtime::tensor::rx_alloc_tensor;
 use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 

@@ -14,26 +14,29 @@ use std::sync::OnceLock;
 
 use relax::{ReadOptions, Session, native};
 use relax_codegen::{Entry, Jit};
-use relax_runtime::context::{
-    RxContext, rx_clear_error, rx_context_create, rx_context_destroy, rx_heap_stats, rx_last_error,
-    rx_last_status,
+use relax_runtime::capi::checks::rx_check_tensor;
+use relax_runtime::capi::context::{rx_context_create, rx_context_destroy, rx_heap_stats};
+use relax_runtime::capi::counts::{rx_is_unique, rx_release, rx_retain};
+use relax_runtime::capi::dlpack::{rx_from_dlpack, rx_to_dlpack};
+use relax_runtime::capi::errors::{rx_clear_error, rx_last_error, rx_last_status};
+use relax_runtime::capi::fields::{
+    rx_field, rx_field_count, rx_foreign_pointer, rx_kind, rx_ref_set, rx_shape_dims,
+    rx_string_bytes, rx_tag,
 };
-use relax_runtime::dlpack::{DLManagedTensor, rx_from_dlpack, rx_to_dlpack};
+use relax_runtime::capi::functions::{rx_call_closure, rx_call_dps_packed, rx_call_packed};
+use relax_runtime::capi::tensors::{
+    rx_tensor_borrow, rx_tensor_copy, rx_tensor_data, rx_tensor_elements, rx_tensor_nbytes,
+    rx_tensor_ndim, rx_tensor_shape, rx_tensor_unique,
+};
+use relax_runtime::capi::values::{
+    rx_alloc_closure, rx_alloc_ref, rx_make_adt, rx_make_foreign, rx_make_shape, rx_make_string,
+    rx_make_tuple, rx_unit,
+};
+use relax_runtime::capi::views::{rx_tensor_reshape, rx_tensor_view};
+use relax_runtime::context::RxContext;
+use relax_runtime::dlpack::DLManagedTensor;
 use relax_runtime::heap::RxHeapStats;
-use relax_runtime::object::{DLDataType, RxObject, rx_unit};
-use relax_runtime::packed::{rx_call_dps_packed, rx_call_packed};
-use relax_runtime::release::{rx_is_unique, rx_release, rx_retain};
-use relax_runtime::tensor::look::{
-    rx_check_tensor, rx_tensor_data, rx_tensor_elements, rx_tensor_nbytes, rx_tensor_ndim,
-    rx_tensor_shape,
-};
-use relax_runtime::tensor::view::{rx_tensor_reshape, rx_tensor_view};
-use relax_runtime::tensor::{rx_tensor_borrow, rx_tensor_copy, rx_tensor_unique};
-use relax_runtime::values::{
-    rx_alloc_closure, rx_alloc_ref, rx_call_closure, rx_field, rx_field_count, rx_foreign_pointer,
-    rx_kind, rx_make_adt, rx_make_foreign, rx_make_shape, rx_make_string, rx_make_tuple,
-    rx_ref_set, rx_shape_dims, rx_string_bytes, rx_tag,
-};
+use relax_runtime::object::{DLDataType, RxObject};
 
 /// Entries with parameters of all kinds.
 const ENTRIES: &str = r#"

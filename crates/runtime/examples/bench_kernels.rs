@@ -6,7 +6,8 @@
 mod common;
 
 use common::{dense, one_pixel};
-use relax_runtime::context::{RxContext, rx_context_create, rx_context_destroy, rx_set_threads};
+use relax_runtime::capi::context::{rx_context_create, rx_context_destroy, rx_set_threads};
+use relax_runtime::context::RxContext;
 use relax_runtime::kernels::conv::*;
 use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
 use relax_runtime::kernels::gemm::other::{RxGemmI32, rx_gemm_i32};

@@ -7,7 +7,8 @@
 mod common;
 
 use common::one_pixel;
-use relax_runtime::context::{RxContext, rx_context_create, rx_set_threads};
+use relax_runtime::capi::context::{rx_context_create, rx_set_threads};
+use relax_runtime::context::RxContext;
 use relax_runtime::kernels::conv::*;
 use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
 use std::time::Instant;

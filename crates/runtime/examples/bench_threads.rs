@@ -9,7 +9,6 @@
 //! kernels follow each other) and once after they went to sleep. Times are the lower quartile of
 //! many rounds: on a busy machine the others reflect its load.
 
-use std::ffi::c_void;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -73,24 +72,12 @@ fn quartile(pause: Duration, mut round: impl FnMut()) -> Duration {
     times[times.len() / 4]
 }
 
-unsafe extern "C" fn nothing(_: *mut c_void, _: i64, _: i64, _: i32) {}
-
 fn main() {
     let threads = std::env::args().nth(1).and_then(|t| t.parse().ok());
     let threads = threads.unwrap_or(2usize).max(2);
     let mut pool = Pool::new();
     let threads = pool.resize(threads);
-    let empty = || {
-        // SAFETY: the function touches nothing.
-        unsafe {
-            pool.run(
-                threads as i64,
-                Grain::always(1),
-                nothing,
-                std::ptr::null_mut(),
-            )
-        }
-    };
+    let empty = || pool.each(threads, Grain::always(1), |_, _, _| {});
     println!("{threads} threads");
     println!(
         "an empty loop, workers awake  {:?}",

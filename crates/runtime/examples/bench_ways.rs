@@ -5,7 +5,7 @@
 //! the file is a convolution, `n c h w o kh kw oh ow stride_h stride_w pad_t pad_l dilation_h
 //! dilation_w groups`; without one, some sizes of networks.
 
-use relax_runtime::context::{rx_context_create, rx_set_threads};
+use relax_runtime::capi::context::{rx_context_create, rx_set_threads};
 use relax_runtime::kernels::conv::*;
 use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
 use std::time::Instant;

@@ -1,11 +1,11 @@
 //! The context: heap, threads, stack, packed functions and the last error of one caller.
 
-use crate::heap::{Heap, RxAllocator, RxHeapStats};
-use crate::object::RxObject;
+use crate::heap::{Heap, RxAllocator};
 use crate::packed::Registry;
+use crate::profile::Profile;
 use crate::stack::Stack;
 use crate::threads::Pool;
-use std::ffi::{CStr, c_char};
+use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 
@@ -60,7 +60,7 @@ pub struct RxContext {
     /// Whether the last product of one row traversed its weight backwards.
     pub(crate) backwards: bool,
     /// The cost of kernels, where the program was compiled with profiling.
-    pub(crate) profile: crate::profile::Profile,
+    pub profile: Profile,
     /// Text of the last error, NUL-terminated; empty when there was none.
     message: Vec<u8>,
     /// Whether it begins with a location.
@@ -69,10 +69,125 @@ pub struct RxContext {
 }
 
 impl RxContext {
+    /// A context with one thread, in memory that [`RxContext::settle`] frees. Null when there is
+    /// no memory for it.
+    pub fn create() -> *mut RxContext {
+        let made = catch_unwind(|| {
+            Box::new(RxContext {
+                stack_limit: 0,
+                status: 0,
+                threads: 1,
+                heap: Heap::new(),
+                pool: Pool::new(),
+                stack: Stack::new(),
+                packed: Registry::default(),
+                backwards: false,
+                profile: Profile::default(),
+                message: Vec::new(),
+                placed: false,
+                closed: false,
+            })
+        });
+        made.map_or(null_mut(), Box::into_raw)
+    }
+
+    /// Stops the threads. The memory goes with the last value: see [`RxContext::settle`].
+    pub fn close(&mut self) {
+        self.pool.resize(1);
+        self.threads = 1;
+        self.closed = true;
+    }
+
+    /// Replaces the allocator before the first allocation.
+    ///
+    /// # Safety
+    /// As for [`Heap::set_allocator`].
+    ///
+    /// # Errors
+    /// [`Status::Argument`]: a function is missing, or memory was allocated before.
+    pub unsafe fn set_allocator(&mut self, allocator: Option<RxAllocator>) -> Result<(), Status> {
+        // SAFETY: the contract is the same.
+        let set = |a| unsafe { self.heap.set_allocator(a) };
+        if allocator.is_some_and(set) {
+            return Ok(());
+        }
+        let text =
+            "rx_set_allocator: both functions are needed, before the context's first allocation";
+        Err(self.refuse(Status::Argument, text))
+    }
+
+    /// Sets the number of threads, and returns it; 0 is one per processor.
+    ///
+    /// # Errors
+    /// [`Status::Argument`] for a number that is none of threads, [`Status::Memory`] where fewer
+    /// could be started.
+    pub fn set_threads(&mut self, threads: i32) -> Result<usize, Status> {
+        let wanted = match threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            1..=1024 => threads as usize,
+            _ => {
+                let text = format!("rx_set_threads: {threads} is not between 0 and 1024");
+                return Err(self.refuse(Status::Argument, &text));
+            }
+        };
+        let got = self.pool.resize(wanted);
+        self.threads = got as i32;
+        if got == wanted {
+            return Ok(got);
+        }
+        let text = format!("rx_set_threads: {got} of {wanted} threads could be started");
+        Err(self.refuse(Status::Memory, &text))
+    }
+
+    /// Sets the stack's size in bytes; 0 is the host's own stack.
+    ///
+    /// # Errors
+    /// [`Status::Argument`] while generated code runs.
+    pub fn set_stack_size(&mut self, bytes: u64) -> Result<(), Status> {
+        if self.stack.resize(bytes) {
+            return Ok(());
+        }
+        let text = "rx_set_stack_size: generated code is running";
+        Err(self.refuse(Status::Argument, text))
+    }
+
+    /// Text of the last error; empty when there was none.
+    pub fn last_error(&self) -> &CStr {
+        match CStr::from_bytes_until_nul(&self.message) {
+            Ok(text) => text,
+            // There was no memory for the message, or there is none.
+            Err(_) if self.status == 0 => c"",
+            Err(_) => c"out of memory",
+        }
+    }
+
+    /// Forgets the last error.
+    pub fn clear_error(&mut self) {
+        self.status = 0;
+        self.message.clear();
+    }
+
     /// Records an error and returns its status.
     #[cold]
     pub fn fail(&mut self, status: Status, text: &str) -> i32 {
         self.fail_code(status as i32, text.as_bytes())
+    }
+
+    /// Like [`RxContext::fail`], for what returns a [`Status`].
+    #[cold]
+    pub fn refuse(&mut self, status: Status, text: &str) -> Status {
+        self.fail(status, text);
+        status
+    }
+
+    /// Records an error of any status but 0, which becomes [`Status::Internal`].
+    #[cold]
+    pub(crate) fn set_error(&mut self, status: i32, text: &str) -> i32 {
+        let status = match status {
+            0 => Status::Internal as i32,
+            other => other,
+        };
+        self.fail_code(status, text.as_bytes())
     }
 
     #[cold]
@@ -99,428 +214,87 @@ impl RxContext {
         status
     }
 
-    /// Records that memory ran out; `null` for functions that return pointers.
+    /// Adds the location of the call that the last error came from: in front of an error without a
+    /// location, and with `also` behind one that has one. Returns the error's status.
     #[cold]
-    pub fn out_of_memory<T>(&mut self, bytes: u64) -> *mut T {
-        self.fail(
-            Status::Memory,
-            &format!("out of memory: {bytes} bytes could not be allocated"),
-        );
-        null_mut()
-    }
-
-    /// Frees the context when it was destroyed and its heap has no live values.
-    ///
-    /// # Safety
-    /// `ctx` is a context; it may be gone afterwards.
-    #[inline]
-    pub(crate) unsafe fn settle(ctx: *mut Self) {
-        // SAFETY: `ctx` is live; the box was made by `rx_context_create`.
-        unsafe {
-            if (*ctx).closed && (*ctx).heap.stats.live_objects == 0 {
-                drop(Box::from_raw(ctx));
-            }
+    pub(crate) fn locate(&mut self, place: &str, also: bool) -> i32 {
+        let had_place = self.placed;
+        if had_place && !also || place.is_empty() {
+            return self.status;
         }
-    }
-}
-
-/// Runs `body`, and converts a panic to an error of the context.
-pub(crate) fn guard(ctx: *mut RxContext, body: impl FnOnce(&mut RxContext) -> i32) -> i32 {
-    // SAFETY: every caller across the C interface passes a live context or null.
-    let Some(context) = (unsafe { ctx.as_mut() }) else {
-        return Status::Argument as i32;
-    };
-    match catch_unwind(AssertUnwindSafe(|| body(context))) {
-        Ok(status) => status,
-        Err(panic) => {
-            let text = panic
-                .downcast_ref::<String>()
-                .map(String::as_str)
-                .or_else(|| panic.downcast_ref::<&str>().copied())
-                .unwrap_or("unknown reason");
-            // SAFETY: as above; the panic ended the other borrow.
-            unsafe { (*ctx).fail(Status::Internal, &format!("the runtime failed: {text}")) }
-        }
-    }
-}
-
-/// Returns the text of a C string; empty for null, and invalid UTF-8 is replaced.
-///
-/// # Safety
-/// `text` is null or NUL-terminated.
-pub(crate) unsafe fn text<'a>(text: *const c_char) -> std::borrow::Cow<'a, str> {
-    if text.is_null() {
-        return "".into();
-    }
-    // SAFETY: `text` ends with a zero: it is not null here.
-    unsafe { CStr::from_ptr(text) }.to_string_lossy()
-}
-
-/// Version of layouts and functions.
-#[unsafe(no_mangle)]
-pub extern "C" fn rx_abi_version() -> i32 {
-    1
-}
-
-/// Creates a context with one thread.
-#[unsafe(no_mangle)]
-pub extern "C" fn rx_context_create() -> *mut RxContext {
-    let made = catch_unwind(|| {
-        Box::new(RxContext {
-            stack_limit: 0,
-            status: 0,
-            threads: 1,
-            heap: Heap::new(),
-            pool: Pool::new(),
-            stack: Stack::new(),
-            packed: Registry::default(),
-            backwards: false,
-            profile: crate::profile::Profile::default(),
-            message: Vec::new(),
-            placed: false,
-            closed: false,
-        })
-    });
-    made.map_or(null_mut(), Box::into_raw)
-}
-
-/// Stops the threads; the memory is freed with the last value.
-///
-/// # Safety
-/// `ctx` is null or a context that was not destroyed before.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_context_destroy(ctx: *mut RxContext) {
-    if ctx.is_null() {
-        return;
-    }
-    // SAFETY: `ctx` is null or live, and not used any more.
-    unsafe {
-        guard(ctx, |context| {
-            context.pool.resize(1);
-            context.threads = 1;
-            context.closed = true;
-            0
-        });
-        RxContext::settle(ctx);
-    }
-}
-
-/// Replaces the allocator before the first allocation.
-///
-/// # Safety
-/// `allocator` points to a structure whose functions keep their contract.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_set_allocator(
-    ctx: *mut RxContext,
-    allocator: *const RxAllocator,
-) -> i32 {
-    guard(ctx, |context| {
-        // SAFETY: `allocator` is null or has an allocator's functions.
-        let replaced =
-            unsafe { allocator.as_ref() }.is_some_and(|a| context.heap.set_allocator(*a));
-        if replaced {
-            return 0;
-        }
-        context.fail(
-            Status::Argument,
-            "rx_set_allocator: both functions are needed, before the context's first allocation",
-        )
-    })
-}
-
-/// Sets the number of threads; 0 is one per processor.
-#[unsafe(no_mangle)]
-pub extern "C" fn rx_set_threads(ctx: *mut RxContext, threads: i32) -> i32 {
-    guard(ctx, |context| {
-        let wanted = match threads {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
-            1..=1024 => threads as usize,
-            _ => {
-                let text = format!("rx_set_threads: {threads} is not between 0 and 1024");
-                return context.fail(Status::Argument, &text);
-            }
+        let told = match self.message.split_last() {
+            Some((_, told)) => String::from_utf8_lossy(told).into_owned(),
+            None => String::from("out of memory"),
         };
-        let got = context.pool.resize(wanted);
-        context.threads = got as i32;
-        if got == wanted {
-            return 0;
+        if !had_place {
+            return self.fail_at(self.status, place, &told);
         }
-        let text = format!("rx_set_threads: {got} of {wanted} threads could be started");
-        context.fail(Status::Memory, &text)
-    })
-}
-
-/// Copies the heap's counters.
-///
-/// # Safety
-/// `ctx` is a context and `out` is writable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_heap_stats(ctx: *const RxContext, out: *mut RxHeapStats) {
-    // SAFETY: `ctx` and `out` are null or live.
-    if let (Some(ctx), Some(out)) = unsafe { (ctx.as_ref(), out.as_mut()) } {
-        *out = ctx.heap.stats;
+        let text = format!("{told} (called at {place})");
+        let status = self.fail_code(self.status, text.as_bytes());
+        self.placed = true;
+        status
     }
-}
 
-/// Returns cached blocks to the allocator.
-#[unsafe(no_mangle)]
-pub extern "C" fn rx_trim(ctx: *mut RxContext) {
-    guard(ctx, |context| {
-        context.heap.trim();
-        0
-    });
-}
-
-/// Text of the last error.
-///
-/// # Safety
-/// `ctx` is null or a context.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_last_error(ctx: *const RxContext) -> *const c_char {
-    // SAFETY: `ctx` is null or live.
-    match unsafe { ctx.as_ref() } {
-        None => c"there is no context".as_ptr(),
-        Some(context) if context.message.is_empty() => {
-            if context.status == 0 {
-                c"".as_ptr()
-            } else {
-                c"out of memory".as_ptr()
-            }
-        }
-        Some(context) => context.message.as_ptr().cast(),
-    }
-}
-
-/// Status of the last error.
-///
-/// # Safety
-/// `ctx` is null or a context.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_last_status(ctx: *const RxContext) -> i32 {
-    // SAFETY: `ctx` is null or live.
-    unsafe { ctx.as_ref() }.map_or(Status::Argument as i32, |context| context.status)
-}
-
-/// Forgets the last error.
-#[unsafe(no_mangle)]
-pub extern "C" fn rx_clear_error(ctx: *mut RxContext) {
-    guard(ctx, |context| {
-        context.status = 0;
-        context.message.clear();
-        0
-    });
-}
-
-/// Records an error.
-///
-/// # Safety
-/// `message` is null or NUL-terminated.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_set_error(
-    ctx: *mut RxContext,
-    status: i32,
-    message: *const c_char,
-) -> i32 {
-    guard(ctx, |context| {
-        // SAFETY: `message` is null or ends with a zero.
-        let message = unsafe { text(message) };
-        context.fail_code(
-            if status == 0 {
-                Status::Internal as i32
-            } else {
-                status
-            },
-            message.as_bytes(),
-        )
-    })
-}
-
-/// A dimension differs from what was expected.
-///
-/// # Safety
-/// `place` and `what` are null or NUL-terminated.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_fail_dim(
-    ctx: *mut RxContext,
-    place: *const c_char,
-    what: *const c_char,
-    expected: i64,
-    found: i64,
-) -> i32 {
-    guard(ctx, |context| {
-        // SAFETY: `what` is null or ends with a zero.
-        let what = unsafe { text(what) };
-        let what = if what.is_empty() {
-            "a dimension".into()
-        } else {
-            what
-        };
-        let message = format!("{what} should be {expected}, but is {found}");
-        // SAFETY: as above.
-        context.fail_at(Status::Shape as i32, &unsafe { text(place) }, &message)
-    })
-}
-
-/// No clause of a match applied.
-///
-/// # Safety
-/// `place` is null or NUL-terminated.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_fail_match(ctx: *mut RxContext, place: *const c_char) -> i32 {
-    guard(ctx, |context| {
-        let message = "no clause of the match applies to the value";
-        // SAFETY: `place` is null or ends with a zero.
-        context.fail_at(Status::Match as i32, &unsafe { text(place) }, message)
-    })
-}
-
-/// Calls nested deeper than the stack allows.
-///
-/// # Safety
-/// `place` is null or NUL-terminated.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_fail_stack(ctx: *mut RxContext, place: *const c_char) -> i32 {
-    guard(ctx, |context| {
-        let what = format!(
-            "calls nest deeper than the stack of {} bytes allows (rx_set_stack_size)",
-            context.stack.size()
-        );
-        // SAFETY: `place` is null or ends with a zero.
-        context.fail_at(Status::Stack as i32, &unsafe { text(place) }, &what)
-    })
-}
-
-/// Any other failure at a place.
-///
-/// # Safety
-/// `place` and `what` are null or NUL-terminated.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_fail(
-    ctx: *mut RxContext,
-    status: i32,
-    place: *const c_char,
-    what: *const c_char,
-) -> i32 {
-    guard(ctx, |context| {
-        // SAFETY: `place` and `what` are null or end with a zero.
-        let (place, what) = unsafe { (text(place), text(what)) };
-        context.fail_at(status, &place, &what)
-    })
-}
-
-/// Like [`rx_fail`], with a number at the end.
-///
-/// # Safety
-/// `place` and `what` are null or NUL-terminated.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_fail_int(
-    ctx: *mut RxContext,
-    status: i32,
-    place: *const c_char,
-    what: *const c_char,
-    value: i64,
-) -> i32 {
-    guard(ctx, |context| {
-        // SAFETY: `place` and `what` are null or end with a zero.
-        let (place, what) = unsafe { (text(place), text(what)) };
-        context.fail_at(status, &place, &format!("{what}: {value}"))
-    })
-}
-
-/// Checks that a call of an entry from C can be made: `nargs` arguments where `wanted` are
-/// expected, none of them null, and a non-null result pointer.
-///
-/// # Safety
-/// `ctx` is null or a context, `place` null or NUL-terminated; `args` is null or has `nargs`
-/// values.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_check_call(
-    ctx: *mut RxContext,
-    place: *const c_char,
-    args: *const *mut RxObject,
-    nargs: i32,
-    wanted: i32,
-    out: *mut *mut RxObject,
-) -> i32 {
-    // SAFETY: `args` has `nargs` references, and `i` is below `nargs`, which is checked before.
-    let null = |i: i32| args.is_null() || unsafe { (*args.add(i as usize)).is_null() };
-    let what = if nargs != wanted {
-        format!("takes {wanted} arguments; given: {nargs}")
-    } else if let Some(i) = (0..nargs).find(|&i| null(i)) {
-        format!("argument {i} is NULL")
-    } else if out.is_null() {
-        "there is no place for the result: `out` is NULL".to_owned()
-    } else if ctx.is_null() {
-        return Status::Argument as i32;
-    } else {
-        return 0;
-    };
-    guard(ctx, |context| {
-        // SAFETY: `place` is null or ends with a zero.
-        let place = unsafe { text(place) };
-        context.fail_at(Status::Argument as i32, &place, &what)
-    })
-}
-
-/// Like [`rx_fail`]; each `{}` of the text is replaced by the next of `count` numbers.
-///
-/// # Safety
-/// `place` and `what` are null or NUL-terminated, `values` points at `count` numbers.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_fail_values(
-    ctx: *mut RxContext,
-    status: i32,
-    place: *const c_char,
-    what: *const c_char,
-    values: *const i64,
-    count: i32,
-) -> i32 {
-    guard(ctx, |context| {
-        // SAFETY: `place` and `what` are null or end with a zero.
-        let (place, what) = unsafe { (text(place), text(what)) };
+    /// Like [`RxContext::fail_at`]; each `{}` of the text is replaced by the next of the numbers,
+    /// as far as there are some.
+    #[cold]
+    pub(crate) fn fail_values(
+        &mut self,
+        status: i32,
+        place: &str,
+        what: &str,
+        values: &[i64],
+    ) -> i32 {
         let mut message = String::new();
         for (i, part) in what.split("{}").enumerate() {
-            if i > 0 {
-                match i <= usize::try_from(count).unwrap_or(0) {
-                    // SAFETY: there are `count` of them.
-                    true => message.push_str(&unsafe { *values.add(i - 1) }.to_string()),
-                    false => message.push_str("{}"),
+            if let Some(before) = i.checked_sub(1) {
+                match values.get(before) {
+                    Some(value) => message.push_str(&value.to_string()),
+                    None => message.push_str("{}"),
                 }
             }
             message.push_str(part);
         }
-        context.fail_at(status, &place, &message)
-    })
+        self.fail_at(status, place, &message)
+    }
+
+    /// Records that memory ran out.
+    #[cold]
+    pub(crate) fn out_of_memory(&mut self, bytes: u64) -> Status {
+        let text = format!("out of memory: {bytes} bytes could not be allocated");
+        self.refuse(Status::Memory, &text)
+    }
+
+    /// Frees the context when it was closed and its heap has no live values.
+    ///
+    /// # Safety
+    /// `ctx` came from [`RxContext::create`] and was not freed; it may be gone afterwards.
+    #[inline]
+    pub(crate) unsafe fn settle(ctx: *mut Self) {
+        // SAFETY: the context lives, and no reference to it is held here.
+        let over = unsafe { (*ctx).closed && (*ctx).heap.stats.live_objects == 0 };
+        if over {
+            // SAFETY: `create` made the box; no value is left that would need the context.
+            drop(unsafe { Box::from_raw(ctx) });
+        }
+    }
 }
 
-/// Adds the location of the call that the last error came from: in front of an error without a
-/// location, and with `also` not 0 behind one that has one. Returns the error's status.
-///
-/// # Safety
-/// `place` is null or NUL-terminated.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_fail_at(ctx: *mut RxContext, place: *const c_char, also: i32) -> i32 {
-    guard(ctx, |context| {
-        let had_place = context.placed;
-        if had_place && also == 0 {
-            return context.status;
-        }
-        // SAFETY: `place` is null or ends with a zero.
-        let place = unsafe { text(place) };
-        if place.is_empty() {
-            return context.status;
-        }
-        let told = match context.message.split_last() {
-            Some((_, told)) => String::from_utf8_lossy(told).into_owned(),
-            None => String::from("out of memory"),
-        };
-        let status = context.status;
-        if had_place {
-            let status =
-                context.fail_code(status, format!("{told} (called at {place})").as_bytes());
-            context.placed = true;
-            return status;
-        }
-        context.fail_at(status, &place, &told)
+/// Runs `body`, and converts a panic to an error of the context; null is an error without a text.
+/// Every function of the C interface that could panic runs in it: those of `capi`, and the kernels'.
+pub(crate) fn guard(ctx: *mut RxContext, body: impl FnOnce(&mut RxContext) -> i32) -> i32 {
+    // SAFETY: the C interface takes null or a context that lives, which belongs to the thread that
+    // calls: nobody else uses it until the function returns.
+    let Some(context) = (unsafe { ctx.as_mut() }) else {
+        return Status::Argument as i32;
+    };
+    let outcome = catch_unwind(AssertUnwindSafe(|| body(&mut *context)));
+    outcome.unwrap_or_else(|panic| {
+        let text = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied())
+            .unwrap_or("unknown reason");
+        context.fail(Status::Internal, &format!("the runtime failed: {text}"))
     })
 }

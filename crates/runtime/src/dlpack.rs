@@ -1,12 +1,6 @@
-//! Import and export of tensors of other libraries, by DLPack.
+//! Tensors of other libraries, by DLPack.
 
-use crate::context::{RxContext, Status};
-use crate::object::{DLDataType, Kind, RxObject, RxTensor, Storage};
-use crate::release::rx_release;
-use crate::tensor::{
-    aligned, extents, rx_alloc_tensor, rx_tensor_borrow, rx_tensor_copy, settle_booleans,
-};
-use crate::values::{is, rx_scratch_alloc, rx_scratch_free};
+use crate::object::{DLDataType, RxTensor};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
@@ -19,6 +13,9 @@ pub struct DLDevice {
     /// 0.
     pub device_id: i32,
 }
+
+/// The device type of the processor's own memory.
+pub(crate) const CPU: i32 = 1;
 
 /// DLPack's tensor.
 #[repr(C)]
@@ -54,18 +51,17 @@ pub struct DLManagedTensor {
 /// Runs the deleter.
 ///
 /// # Safety
-/// `managed` is null or live, and not used any more.
+/// `managed` is null or a structure that its exporter has not ended, and is not used any more.
 pub(crate) unsafe fn delete(managed: *mut DLManagedTensor) {
-    // SAFETY: `managed` is null or live, and not used any more.
-    unsafe {
-        if let Some(deleter) = managed.as_ref().and_then(|m| m.deleter) {
-            deleter(managed);
-        }
+    // SAFETY: null or a live structure.
+    if let Some(deleter) = unsafe { managed.as_ref() }.and_then(|m| m.deleter) {
+        // SAFETY: the exporter's deleter, called once, for nobody uses the structure behind it.
+        unsafe { deleter(managed) };
     }
 }
 
-/// Returns whether the strides are those of a compact row-major tensor.
-fn compact(shape: &[i64], strides: &[i64]) -> bool {
+/// Returns true if the strides are those of a compact row-major tensor.
+pub(crate) fn compact(shape: &[i64], strides: &[i64]) -> bool {
     let mut expected = 1;
     let empty = shape.contains(&0);
     for (&extent, &stride) in shape.iter().zip(strides).rev() {
@@ -77,152 +73,28 @@ fn compact(shape: &[i64], strides: &[i64]) -> bool {
     true
 }
 
-/// Takes over a DLPack tensor.
-///
-/// # Safety
-/// `ctx` is a context, `managed` a valid DLPack tensor.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_from_dlpack(
-    ctx: *mut RxContext,
-    managed: *mut DLManagedTensor,
-) -> *mut RxObject {
-    // SAFETY: `ctx` is null or live, and `managed` null or a live tensor with as many extents as it
-    // says.
-    unsafe {
-        if ctx.is_null() {
-            return null_mut();
-        }
-        let Some(from) = managed.as_ref().map(|m| m.dl_tensor) else {
-            (*ctx).fail(Status::Argument, "rx_from_dlpack: no tensor");
-            return null_mut();
-        };
-        if from.device.device_type != 1 {
-            let device = from.device.device_type;
-            let text = format!("rx_from_dlpack: device type {device} is not the processor (1)");
-            (*ctx).fail(Status::Argument, &text);
-            return null_mut();
-        }
-        let data = from
-            .data
-            .cast::<u8>()
-            .wrapping_add(from.byte_offset as usize);
-        let shape = extents(from.ndim, from.shape);
-        let dtype = from.dtype.canonical();
-        let near = aligned(dtype, data.cast());
-        if from.data.is_null() && !shape.contains(&0) {
-            (*ctx).fail(Status::Argument, "rx_from_dlpack: the tensor has no data");
-            return null_mut();
-        }
-        let dense = from.strides.is_null() || compact(shape, extents(from.ndim, from.strides));
-        if dense && !near {
-            // Misaligned elements are copied to aligned memory.
-            let tensor = rx_tensor_copy(ctx, dtype, from.ndim, from.shape, data.cast());
-            if !tensor.is_null() {
-                delete(managed);
-            }
-            return tensor;
-        }
-        if !dense {
-            if !near {
-                let text = "rx_from_dlpack: a tensor with gaps is not aligned to its elements";
-                (*ctx).fail(Status::Argument, text);
-                return null_mut();
-            }
-            let tensor = rx_alloc_tensor(ctx, from.dtype, from.ndim, from.shape);
-            if tensor.is_null() {
-                return null_mut();
-            }
-            let mut dense: Vec<i64> = vec![1; shape.len()];
-            for i in (1..shape.len()).rev() {
-                dense[i - 1] = i64::wrapping_mul(dense[i], shape[i]);
-            }
-            let size = from.dtype.canonical().size() as usize;
-            let to = (*tensor.cast::<RxTensor>()).data;
-            let strides = extents(from.ndim, from.strides);
-            crate::kernels::strided::copy(size, shape, data, strides, to.cast(), &dense);
-            settle_booleans(tensor.cast());
-            delete(managed);
-            return tensor;
-        }
-        let tensor = rx_tensor_borrow(ctx, from.dtype, from.ndim, from.shape, data.cast());
-        if !tensor.is_null() && (*tensor).tag != Storage::Borrowed as u32 {
-            // A copy.
-            delete(managed);
-            return tensor;
-        }
-        if !tensor.is_null() {
-            (*tensor).tag = Storage::DLPack as u32;
-            (*tensor.cast::<RxTensor>()).owner = managed.cast();
-        }
-        tensor
+/// Returns the strides of a compact row-major tensor.
+pub(crate) fn compact_strides(shape: &[i64]) -> Vec<i64> {
+    let mut strides = vec![1; shape.len()];
+    for i in (1..shape.len()).rev() {
+        strides[i - 1] = i64::wrapping_mul(strides[i], shape[i]);
     }
+    strides
 }
 
-/// The owner of an exported tensor's data: its context and the value, after the DLPack structure.
-#[repr(C)]
-struct Export {
-    managed: DLManagedTensor,
-    ctx: *mut RxContext,
-    tensor: *mut RxObject,
-}
-
-unsafe extern "C" fn end_export(managed: *mut DLManagedTensor) {
-    // SAFETY: `rx_to_dlpack` made it; the context outlives it, since the block is in its heap.
-    unsafe {
-        let export = managed.cast::<Export>();
-        let (ctx, tensor) = ((*export).ctx, (*export).tensor);
-        rx_release(ctx, tensor);
-        rx_scratch_free(ctx, managed.cast());
-    }
-}
-
-/// Gives a tensor to another library; consumes it.
-///
-/// # Safety
-/// `ctx` is a context, `tensor` an owned value of it or null.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_to_dlpack(
-    ctx: *mut RxContext,
-    tensor: *mut RxObject,
-) -> *mut DLManagedTensor {
-    // SAFETY: `ctx` is null or live, and the tensor is live.
-    unsafe {
-        if ctx.is_null() {
-            return null_mut();
-        }
-        if !is(tensor, Kind::Tensor) {
-            (*ctx).fail(Status::Argument, "rx_to_dlpack: the argument is no tensor");
-            rx_release(ctx, tensor);
-            return null_mut();
-        }
-        let export = rx_scratch_alloc(ctx, size_of::<Export>() as u64).cast::<Export>();
-        if export.is_null() {
-            rx_release(ctx, tensor);
-            return null_mut();
-        }
-        let t = &*tensor.cast::<RxTensor>();
-        let dl_tensor = DLTensor {
-            data: t.data,
+impl From<&RxTensor> for DLTensor {
+    fn from(tensor: &RxTensor) -> DLTensor {
+        DLTensor {
+            data: tensor.data,
             device: DLDevice {
-                device_type: 1,
+                device_type: CPU,
                 device_id: 0,
             },
-            ndim: t.ndim,
-            dtype: t.dtype,
-            shape: t.shape,
+            ndim: tensor.ndim,
+            dtype: tensor.dtype,
+            shape: tensor.shape,
             strides: null_mut(),
             byte_offset: 0,
-        };
-        let managed = DLManagedTensor {
-            dl_tensor,
-            manager_ctx: ctx.cast(),
-            deleter: Some(end_export),
-        };
-        export.write(Export {
-            managed,
-            ctx,
-            tensor,
-        });
-        export.cast()
+        }
     }
 }

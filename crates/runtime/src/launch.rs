@@ -1,14 +1,10 @@
-//! Calls of kernels by generated code: results, the call, what follows a failure, arguments that
-//! die, in one function. Code that only calls kernels is a third of the size with it.
+//! Calls of kernels by generated code, as they are described to `rx_launch`: a structure for what is
+//! known when the code is made, and words for the results of each call.
 
 use std::ffi::c_char;
-use std::ptr::null_mut;
 
-use crate::context::{RxContext, rx_fail_at};
+use crate::context::RxContext;
 use crate::object::{DLDataType, RxObject};
-use crate::release::rx_release;
-use crate::tensor::grow::rx_reuse_tensor;
-use crate::tensor::rx_alloc_tensor;
 
 /// The code of a kernel.
 pub type Kernel =
@@ -50,66 +46,43 @@ fn dtype_of(word: u32) -> DLDataType {
     }
 }
 
-/// Allocates results, calls a kernel, and releases the inputs that it was the last to use. Returns
-/// 0, or another number after an error was recorded; then there are no results, and the inputs
-/// are not released.
-///
-/// # Safety
-/// `ctx` is a context, and `launch` is valid. `inputs` are live values, as many as the kernel
-/// takes, those in `released` owned; `outputs` has room for the results, and holds a live value
-/// where one takes the memory of a dead tensor. `given` has a word for each result, followed by its
-/// extents unless the kernel allocates it.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_launch(
-    ctx: *mut RxContext,
-    launch: *const RxLaunch,
-    inputs: *const *mut RxObject,
-    outputs: *mut *mut RxObject,
-    given: *const i64,
-) -> i32 {
-    // SAFETY: `ctx` and `launch` are live, `outputs` has `results` values of which the first ones
-    // are written, `given` as many words with their extents, and `inputs` a value for each bit of
-    // `released`.
-    unsafe {
-        let RxLaunch {
-            kernel,
-            place,
-            also,
-            results,
-            mut released,
-        } = *launch;
-        let mut given = given;
-        for i in 0..results as usize {
-            let (output, word) = (outputs.add(i), *given);
-            given = given.add(1);
-            if word == BY_KERNEL {
-                *output = null_mut();
-                continue;
-            }
-            let (dtype, rank) = (dtype_of(word as u32), (word >> 32) as u16);
-            let tensor = match word & REUSES {
-                0 => rx_alloc_tensor(ctx, dtype, rank.into(), given),
-                _ => rx_reuse_tensor(ctx, *output, dtype, rank.into(), given),
+/// A result of a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Output {
+    /// Its element type.
+    pub dtype: DLDataType,
+    /// Its rank.
+    pub rank: u16,
+    /// Whether it takes the memory of a dead tensor.
+    pub reuses: bool,
+}
+
+/// Returns what a word says of a result: see [`word_of`]; `None` for [`BY_KERNEL`].
+#[inline]
+pub fn output_of(word: i64) -> Option<Output> {
+    (word != BY_KERNEL).then(|| Output {
+        dtype: dtype_of(word as u32),
+        rank: (word >> 32) as u16,
+        reuses: word & REUSES != 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_say_what_was_put_into_them() {
+        let dtype = DLDataType::new(2, 32);
+        for (rank, reuses) in [(0, false), (u16::MAX, true)] {
+            let word = word_of(u32::from_le_bytes([2, 32, 1, 0]), rank, reuses);
+            let output = Output {
+                dtype,
+                rank,
+                reuses,
             };
-            given = given.add(rank.into());
-            *output = tensor;
-            if tensor.is_null() {
-                rx_fail_at(ctx, place, 0);
-                (0..i).for_each(|i| rx_release(ctx, *outputs.add(i)));
-                return 1;
-            }
+            assert_eq!(output_of(word), Some(output));
         }
-        let status = kernel.map_or(1, |kernel| kernel(ctx, inputs, outputs));
-        if status != 0 {
-            rx_fail_at(ctx, place, also);
-            // What was allocated here, or by the kernel before it failed; else null.
-            (0..results as usize).for_each(|i| rx_release(ctx, *outputs.add(i)));
-            return status;
-        }
-        while released != 0 {
-            rx_release(ctx, *inputs.add(released.trailing_zeros() as usize));
-            released &= released - 1;
-        }
-        0
+        assert_eq!(output_of(BY_KERNEL), None);
     }
 }

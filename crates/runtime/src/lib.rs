@@ -3,10 +3,24 @@
 //! Generated objects call these functions, and programs in C, Rust or Python link them. The
 //! headers in `include/` are the interface; `docs/values.md` explains the layouts.
 //!
+//! Three parts:
+//!
+//! - [`capi`], the C face: the `extern "C"` functions. It checks pointers, makes slices and
+//!   references of them, calls the core and stores the error. The core does not know it.
+//! - The core: the [`context`] with its [`heap`], [`threads`], [`stack`] and [`profile`], which take
+//!   no pointers from outside; values by their layouts ([`object`], [`values`], [`tensor`],
+//!   [`release`]), which live by reference counts; and what is said of programs in read-only data
+//!   ([`launch`], [`given`], [`extents`], [`weights`], [`program`]).
+//! - [`kernels`]: each with its entry beside the structure that describes a call; [`reach`] says
+//!   what a call touches.
+//!
+//! The interface as data, for the code generator, is [`abi`].
+//!
 //! Invariant: this crate depends on no crate of the compiler, no panic crosses the C interface, and
 //! a failed allocation is an error of the context.
 
 pub mod abi;
+pub mod capi;
 pub mod context;
 pub mod dlpack;
 pub mod extents;

@@ -3,6 +3,7 @@
 //! Invariant: these structures and the C header agree byte for byte (`tests/layout.rs`).
 
 use std::ffi::c_void;
+use std::ptr::NonNull;
 
 /// Counts with this bit are immortal: never written, the object never freed.
 pub const IMMORTAL: u32 = 0x8000_0000;
@@ -221,7 +222,7 @@ pub struct RxString {
 
 #[repr(transparent)]
 struct Shared(RxObject);
-// SAFETY: an immortal object is never written.
+// SAFETY: an immortal object is never written: its count has `IMMORTAL` set, and it has no fields.
 unsafe impl Sync for Shared {}
 
 static UNIT: Shared = Shared(RxObject {
@@ -234,9 +235,8 @@ static UNIT: Shared = Shared(RxObject {
 });
 
 /// The immortal unit value.
-#[unsafe(no_mangle)]
-pub extern "C" fn rx_unit() -> *mut RxObject {
-    (&raw const UNIT.0).cast_mut()
+pub fn unit() -> NonNull<RxObject> {
+    NonNull::from(&UNIT.0)
 }
 
 /// Returns the owned object pointers inside an object: fields, captures or the cell's value.
@@ -244,15 +244,16 @@ pub extern "C" fn rx_unit() -> *mut RxObject {
 /// # Safety
 /// `object` is a live value whose fields are filled.
 pub unsafe fn children<'a>(object: *const RxObject) -> &'a [*mut RxObject] {
-    // SAFETY: the layouts above put `count` pointers right after the fixed part.
-    unsafe {
-        let count = (*object).count as usize;
-        let kind = (*object).kind;
-        let (start, count) = if kind == Kind::Tuple as u8 || kind == Kind::Adt as u8 {
-            (
-                (&raw const (*object.cast::<RxFields>()).fields).cast(),
-                count,
-            )
+    // SAFETY: a live value.
+    let (count, kind) = unsafe { ((*object).count as usize, (*object).kind) };
+    // The unit value ends with its fixed part: there is no memory for fields after it.
+    let none = count == 0 && kind != Kind::Ref as u8;
+    // SAFETY: addresses of the layout of each kind; nothing is read.
+    let (start, count) = unsafe {
+        if none {
+            return &[];
+        } else if kind == Kind::Tuple as u8 || kind == Kind::Adt as u8 {
+            (fields(object.cast_mut()).cast_const(), count)
         } else if kind == Kind::Closure as u8 {
             (
                 (&raw const (*object.cast::<RxClosure>()).captures).cast(),
@@ -262,11 +263,41 @@ pub unsafe fn children<'a>(object: *const RxObject) -> &'a [*mut RxObject] {
             (&raw const (*object.cast::<RxRef>()).value, 1)
         } else {
             return &[];
-        };
-        // The unit value ends with its fixed part: there is no memory for fields after it.
-        if count == 0 {
+        }
+    };
+    // SAFETY: the block of a tuple, constructor or closure has `count` pointers behind the fixed
+    // part (`values::alloc`), and a cell has one.
+    unsafe { std::slice::from_raw_parts(start, count) }
+}
+
+/// Returns the address of the first field of a tuple or constructor.
+///
+/// # Safety
+/// `object` is a live value of one of these kinds.
+#[inline]
+pub unsafe fn fields(object: *mut RxObject) -> *mut *mut RxObject {
+    // SAFETY: an address within the value, or at its end.
+    unsafe { (&raw mut (*object.cast::<RxFields>()).fields).cast() }
+}
+
+impl RxTensor {
+    /// Its extents.
+    #[inline]
+    pub fn extents(&self) -> &[i64] {
+        if self.ndim <= 0 || self.shape.is_null() {
             return &[];
         }
-        std::slice::from_raw_parts(start, count)
+        // SAFETY: a tensor of rank 1 or more has `ndim` extents at `shape`: `tensor::block` and
+        // `data` sections of compiled programs lay it out so.
+        unsafe { std::slice::from_raw_parts(self.shape, self.ndim as usize) }
+    }
+
+    /// Its elements as bytes.
+    pub fn bytes(&self) -> &[u8] {
+        if self.nbytes == 0 || self.data.is_null() {
+            return &[];
+        }
+        // SAFETY: a live tensor has `nbytes` bytes at `data`, in its block or kept by its owner.
+        unsafe { std::slice::from_raw_parts(self.data.cast(), self.nbytes as usize) }
     }
 }

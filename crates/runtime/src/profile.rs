@@ -3,10 +3,6 @@
 
 use std::time::Instant;
 
-use crate::context::RxContext;
-use crate::object::{Kind, RxObject, RxTensor};
-use crate::values::is;
-
 /// The accumulated cost of one kernel.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,7 +24,7 @@ pub struct RxProfileRow {
 pub struct Event {
     /// The kernel's number.
     pub kernel: u32,
-    /// Its start time, in nanoseconds since [`keep_events`].
+    /// Its start time, in nanoseconds since [`Profile::keep_events`].
     pub start: u64,
     /// Its duration, in nanoseconds.
     pub nanos: u64,
@@ -62,57 +58,18 @@ impl Default for Profile {
 }
 
 impl Profile {
-    fn now(&self) -> u64 {
+    /// The time, to be given to [`Profile::end`].
+    pub fn begin(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64
     }
-}
 
-/// The time, to be given to [`rx_profile_end`].
-///
-/// # Safety
-/// `ctx` is a context.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_profile_begin(ctx: *mut RxContext) -> u64 {
-    // SAFETY: `ctx` is live.
-    unsafe { (*ctx).profile.now() }
-}
-
-/// Adds a call of a kernel.
-///
-/// # Safety
-/// `ctx` is a context; `inputs` and `outputs` point to `n_inputs` and `n_outputs` live values or
-/// nulls.
-#[unsafe(no_mangle)]
-#[allow(clippy::too_many_arguments)] // called by generated code only
-pub unsafe extern "C" fn rx_profile_end(
-    ctx: *mut RxContext,
-    kernel: i32,
-    start: u64,
-    inputs: *const *mut RxObject,
-    n_inputs: i32,
-    outputs: *const *mut RxObject,
-    n_outputs: i32,
-    flops: i64,
-) {
-    // SAFETY: `ctx` is live, and the lists have so many live tensors, or null.
-    unsafe {
-        let now = (*ctx).profile.now();
-        let mut bytes = 0;
-        for (list, n) in [(inputs, n_inputs), (outputs, n_outputs)] {
-            for k in 0..n.max(0) as usize {
-                let object = *list.add(k);
-                if is(object, Kind::Tensor) {
-                    bytes += (*object.cast::<RxTensor>()).nbytes;
-                }
-            }
+    /// Adds a call of a kernel that began at `start` and ends now.
+    pub fn end(&mut self, kernel: usize, start: u64, bytes: u64, flops: u64) {
+        let took = self.begin().saturating_sub(start);
+        if self.rows.len() <= kernel {
+            self.rows.resize(kernel + 1, RxProfileRow::default());
         }
-        let rows = &mut (*ctx).profile.rows;
-        let at = kernel.max(0) as usize;
-        if rows.len() <= at {
-            rows.resize(at + 1, RxProfileRow::default());
-        }
-        let row = &mut rows[at];
-        let took = now.saturating_sub(start);
+        let row = &mut self.rows[kernel];
         row.least = if row.calls == 0 {
             took
         } else {
@@ -120,67 +77,61 @@ pub unsafe extern "C" fn rx_profile_end(
         };
         row.calls += 1;
         row.nanos += took;
-        row.flops += flops.max(0) as u64;
+        row.flops += flops;
         row.bytes += bytes;
-        let profile = &mut (*ctx).profile;
-        if profile.events.len() < profile.most {
-            profile.events.push(Event {
-                kernel: at as u32,
-                start: start.saturating_sub(profile.since),
+        if self.events.len() < self.most {
+            self.events.push(Event {
+                kernel: kernel as u32,
+                start: start.saturating_sub(self.since),
                 nanos: took,
-                flops: flops.max(0) as u64,
+                flops,
                 bytes,
             });
         }
     }
-}
 
-/// Records individual calls of kernels from now on, up to a maximum.
-///
-/// # Safety
-/// `ctx` is a context that is not used concurrently.
-pub unsafe fn keep_events(ctx: *mut RxContext, most: usize) {
-    // SAFETY: `ctx` is live, and nobody else uses its profile.
-    let profile = unsafe { &mut (*ctx).profile };
-    (profile.events, profile.most) = (Vec::new(), most);
-    profile.since = profile.now();
-}
+    /// Returns the accumulated cost of a kernel; zeros when it has not run.
+    pub fn row(&self, kernel: usize) -> RxProfileRow {
+        self.rows.get(kernel).copied().unwrap_or_default()
+    }
 
-/// Returns the calls recorded since [`keep_events`], in the order in which they ended.
-///
-/// # Safety
-/// As for [`keep_events`].
-pub unsafe fn take_events(ctx: *mut RxContext) -> Vec<Event> {
-    // SAFETY: `ctx` is live, and nobody else uses its profile.
-    unsafe { std::mem::take(&mut (*ctx).profile.events) }
-}
+    /// Forgets all rows.
+    pub fn clear(&mut self) {
+        self.rows.clear();
+    }
 
-/// Returns the accumulated cost of a kernel; zeros when it has not run.
-///
-/// # Safety
-/// `ctx` is a context, `out` has room for a row.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_profile_row(
-    ctx: *const RxContext,
-    kernel: i32,
-    out: *mut RxProfileRow,
-) {
-    // SAFETY: `ctx` is live, and `out` has room for a row.
-    unsafe {
-        let rows = &(*ctx).profile.rows;
-        *out = rows
-            .get(kernel.max(0) as usize)
-            .copied()
-            .unwrap_or_default();
+    /// Records individual calls of kernels from now on, up to a maximum.
+    pub fn keep_events(&mut self, most: usize) {
+        (self.events, self.most) = (Vec::new(), most);
+        self.since = self.begin();
+    }
+
+    /// Returns the calls recorded since [`Profile::keep_events`], in the order in which they
+    /// ended.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
     }
 }
 
-/// Forgets all rows.
-///
-/// # Safety
-/// `ctx` is a context.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_profile_clear(ctx: *mut RxContext) {
-    // SAFETY: `ctx` is live.
-    unsafe { (*ctx).profile.rows.clear() }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_add_up_and_events_end_at_the_most() {
+        let mut profile = Profile::default();
+        profile.end(2, profile.begin(), 10, 1);
+        profile.keep_events(2);
+        for bytes in [20, 30, 40] {
+            profile.end(2, profile.begin(), bytes, 2);
+        }
+        let row = profile.row(2);
+        assert_eq!((row.calls, row.bytes, row.flops), (4, 100, 7));
+        assert!(row.least <= row.nanos);
+        let bytes: Vec<u64> = profile.take_events().iter().map(|e| e.bytes).collect();
+        assert_eq!(bytes, [20, 30]);
+        assert_eq!((profile.row(0), profile.row(9)), Default::default());
+        profile.clear();
+        assert_eq!(profile.row(2), RxProfileRow::default());
+    }
 }

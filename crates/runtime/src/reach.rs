@@ -7,10 +7,10 @@
 //!
 //! Invariant: accesses only arguments and sizes, never elements.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::c_void;
 
 use crate::abi::{FUNCTIONS, Word};
-use crate::context::{RxContext, Status, guard, text};
+use crate::context::Status;
 use crate::kernels::attention::RxAttentionF32;
 use crate::kernels::blockwise::RxBlockwiseF32;
 use crate::kernels::contract::RxContract;
@@ -209,29 +209,14 @@ impl Reach {
 
     unsafe fn pick(&mut self, p: &RxPick) {
         let size = p.size.max(0) as usize;
-        // SAFETY: the descriptor's arrays are as long as it says.
-        unsafe {
-            let extents = words(p.extents, p.axes.max(0) as usize);
-            let (mut low, mut high, mut at) = (0i64, 0i64, p.tables);
-            for &n in extents {
-                let given = words(at, n.max(0) as usize).iter().filter(|&&t| t >= 0);
-                let Some((least, most)) = given.clone().min().zip(given.max()) else {
-                    // The whole result is filled.
-                    low = 1;
-                    high = 0;
-                    break;
-                };
-                low = low.saturating_add(*least);
-                high = high.saturating_add(*most);
-                at = at.wrapping_add(n as usize);
-            }
-            if low <= high {
-                let first =
-                    p.x.wrapping_byte_offset((low as isize).wrapping_mul(size as isize));
-                self.walk("array", first, size, &[(high - low + 1, 1)]);
-            }
-            self.all("result", p.out, size, extents);
+        // SAFETY: the descriptor has `axes` extents.
+        let extents = unsafe { words(p.extents, p.axes.max(0) as usize) };
+        // SAFETY: the descriptor's tables have a number for each index of each axis.
+        if let Some((low, high)) = unsafe { picked(extents, p.tables) } {
+            let first = (p.x).wrapping_byte_offset((low as isize).wrapping_mul(size as isize));
+            self.walk("array", first, size, &[(high - low + 1, 1)]);
         }
+        self.all("result", p.out, size, extents);
     }
 
     fn requantize(&mut self, r: &RxRequantize) {
@@ -461,6 +446,24 @@ unsafe fn reach_of(kernel: &str, args: Args<'_>) -> Option<Reach> {
     Some(reach)
 }
 
+/// Returns the least and the greatest element that tables of places pick; `None` where they pick
+/// none, since the whole result is filled.
+///
+/// # Safety
+/// `tables` has a number for each index of each axis, one axis behind the other.
+unsafe fn picked(extents: &[i64], mut tables: *const i64) -> Option<(i64, i64)> {
+    let (mut low, mut high) = (0i64, 0i64);
+    for &n in extents {
+        // SAFETY: the table of this axis has `n` numbers.
+        let table = unsafe { words(tables, n.max(0) as usize) };
+        let places = table.iter().filter(|&&t| t >= 0);
+        low = low.saturating_add(*places.clone().min()?);
+        high = high.saturating_add(*places.max()?);
+        tables = tables.wrapping_add(n as usize);
+    }
+    Some((low, high))
+}
+
 /// The number of pairs of channels that have a window in a convolution's weight.
 fn weights(s: &RxConv2dSizes) -> i64 {
     s.o.saturating_mul(s.c / s.groups.max(1))
@@ -490,39 +493,30 @@ fn holds(array: &RxArray, t: &Touched) -> bool {
 /// Fails unless each range that a call of a kernel may access is within one of the arrays.
 ///
 /// # Safety
-/// `ctx` is a context, `kernel` a C string, `args` has the `nargs` words of a call of the kernel
-/// behind the context, and `arrays` has `n` arrays.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_check_reach(
-    ctx: *mut RxContext,
-    kernel: *const c_char,
-    args: *const i64,
-    nargs: i32,
-    arrays: *const RxArray,
-    n: i32,
-) -> i32 {
-    guard(ctx, |context| {
-        // SAFETY: `kernel` ends with a zero, `args` has `nargs` numbers, and they are the kernel's
-        // arguments.
-        unsafe {
-            let kernel = text(kernel);
-            let Some(reach) = reach_of(&kernel, words(args, nargs.max(0) as usize)) else {
-                let text = format!("what `{kernel}` touches is not known, so it cannot be checked");
-                return context.fail(Status::Internal, &text);
-            };
-            let arrays = std::slice::from_raw_parts(arrays, n.max(0) as usize);
-            for t in &reach.0 {
-                if !arrays.iter().any(|a| holds(a, t)) {
-                    let (what, from, to) = (t.what, t.from, t.to);
-                    let text = format!(
-                        "`{kernel}` would touch bytes {from} to {to} of its {what}, and there are no such"
-                    );
-                    return context.fail(Status::Bounds, &text);
-                }
-            }
-            0
+/// As [`Touches`].
+///
+/// # Errors
+/// The status and text of the first range that is not, or of a kernel that nothing is known of.
+pub(crate) unsafe fn check(
+    kernel: &str,
+    args: &[i64],
+    arrays: &[RxArray],
+) -> Result<(), (Status, String)> {
+    // SAFETY: the contract is the same.
+    let Some(reach) = (unsafe { reach_of(kernel, args) }) else {
+        let text = format!("what `{kernel}` touches is not known, so it cannot be checked");
+        return Err((Status::Internal, text));
+    };
+    let outside = |t: &&Touched| !arrays.iter().any(|a| holds(a, t));
+    match reach.0.iter().find(outside) {
+        None => Ok(()),
+        Some(&Touched { what, from, to, .. }) => {
+            let text = format!(
+                "`{kernel}` would touch bytes {from} to {to} of its {what}, and there are no such"
+            );
+            Err((Status::Bounds, text))
         }
-    })
+    }
 }
 
 #[cfg(test)]

@@ -3,8 +3,10 @@
 //! Its address space is reserved once per context and committed page by page as calls nest, so a
 //! deep recursion needs no setting and a shallow one costs nothing. Below the limit that
 //! `RxContext.stack_limit` names, a reserve is left for the runtime's own functions.
+//!
+//! [`Stack`] keeps the books: where a call begins, and what has to be restored behind it.
+//! [`call_at`] alone moves the stack pointer.
 
-use crate::context::{RxContext, Status, guard};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
@@ -29,8 +31,31 @@ pub struct Stack {
     inside: bool,
     /// The start of the next call onto this stack; `None` means its end.
     top: Option<usize>,
-    /// A free position on the stack of the caller that entered last.
+    /// A free position on the stack of the host that entered last.
     host: usize,
+}
+
+/// Where a call runs that [`Stack::enter`] began.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// Stack pointers below this are too deep.
+    pub limit: usize,
+    /// The stack pointer to begin with; `None` is the present one.
+    pub top: Option<usize>,
+}
+
+/// What a call of a host's function is to leave as it was: see [`Stack::step_out`].
+#[derive(Debug)]
+pub struct Outside {
+    top: Option<usize>,
+    host: usize,
+}
+
+impl Outside {
+    /// A free position on the host's own stack.
+    pub fn host(&self) -> usize {
+        self.host
+    }
 }
 
 /// The number of bytes skipped below the frame of a function whose stack is entered again.
@@ -40,7 +65,7 @@ const SKIP: usize = 16 << 10;
 fn half_of_memory() -> u64 {
     #[cfg(unix)]
     {
-        // SAFETY: nothing but numbers.
+        // SAFETY: the names are the system's; the calls take and return numbers alone.
         let (pages, size) = unsafe {
             (
                 libc::sysconf(libc::_SC_PHYS_PAGES),
@@ -53,8 +78,6 @@ fn half_of_memory() -> u64 {
     }
     u64::MAX
 }
-
-type Body = unsafe extern "C" fn(*mut RxContext, *mut c_void) -> i32;
 
 impl Stack {
     /// Nothing reserved yet.
@@ -78,11 +101,75 @@ impl Stack {
         }
     }
 
+    /// Sets the number of bytes to reserve; 0 is the host's own stack. Returns false, and changes
+    /// nothing, while something runs on the stack.
+    #[must_use]
+    pub fn resize(&mut self, bytes: u64) -> bool {
+        if self.inside || self.top.is_some() {
+            return false;
+        }
+        self.unmap();
+        self.wanted = bytes.min(1 << 44);
+        true
+    }
+
+    /// Begins a call; [`Stack::leave`] ends it. Returns `None`, and begins nothing, where the
+    /// stack is the present one already.
+    pub fn enter(&mut self) -> Option<Entry> {
+        if self.inside {
+            return None;
+        }
+        if self.mapped == 0 && self.wanted > 0 {
+            self.reserve();
+        }
+        self.inside = true;
+        if self.mapped == 0 {
+            let limit = here().saturating_sub(CALLERS);
+            return Some(Entry { limit, top: None });
+        }
+        self.host = (here() - SKIP) & !15;
+        let base = self.base as usize;
+        Some(Entry {
+            limit: base + RESERVE,
+            top: Some(self.top.unwrap_or(base + self.mapped)),
+        })
+    }
+
+    /// Ends a call. The memory is released where it was `too_deep` and nothing else is on it.
+    pub fn leave(&mut self, too_deep: bool) {
+        self.inside = false;
+        if too_deep && self.top.is_none() {
+            self.shed();
+        }
+    }
+
+    /// Begins a call of a host's function from code on this stack, at a free position of the
+    /// host's own: the host may measure its depth (as Python does), which may be larger than the
+    /// reserve of this one. Generated code that it calls continues below the frames that are on
+    /// this stack already. Returns `None`, and begins nothing, where the host's own stack is the
+    /// present one.
+    pub fn step_out(&mut self) -> Option<Outside> {
+        if !self.inside || self.mapped == 0 {
+            return None;
+        }
+        self.inside = false;
+        let top = self.top.replace((here() - SKIP) & !15);
+        let host = self.host;
+        Some(Outside { top, host })
+    }
+
+    /// Ends a call of a host's function.
+    pub fn step_back(&mut self, outside: Outside) {
+        self.inside = true;
+        (self.top, self.host) = (outside.top, outside.host);
+    }
+
     /// Releases the memory, and keeps the addresses. Nothing runs on the stack.
     fn shed(&mut self) {
         #[cfg(target_os = "linux")]
         if self.mapped > 0 {
-            // SAFETY: the range was mapped by `reserve`; what stood on it has returned.
+            // SAFETY: `reserve` mapped `mapped` bytes at `base`; what stood on them has returned:
+            // nothing is inside, and no call waits for one (`leave`).
             unsafe { libc::madvise(self.base.cast(), self.mapped, libc::MADV_DONTNEED) };
         }
     }
@@ -90,7 +177,8 @@ impl Stack {
     fn unmap(&mut self) {
         #[cfg(unix)]
         if self.mapped > 0 {
-            // SAFETY: the range was mapped by `reserve` and nothing runs on it.
+            // SAFETY: `reserve` mapped `mapped` bytes at `base`, and nothing runs on them: `resize`
+            // has checked it, or the stack's owner goes.
             unsafe { libc::munmap(self.base.cast(), self.mapped) };
         }
         (self.base, self.mapped) = (null_mut(), 0);
@@ -103,19 +191,21 @@ impl Stack {
         while self.mapped == 0 && size >= 4 * RESERVE {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
             let access = libc::PROT_READ | libc::PROT_WRITE;
-            // SAFETY: a new anonymous mapping; its lowest page is then closed as a guard.
-            unsafe {
-                let base = libc::mmap(null_mut(), size, access, flags, -1, 0);
-                if base != libc::MAP_FAILED {
-                    libc::mprotect(base, 0x10000, libc::PROT_NONE);
-                    #[cfg(target_os = "linux")]
-                    libc::madvise(base, size.saturating_sub(SMALL_PAGES), libc::MADV_HUGEPAGE);
-                    (self.base, self.mapped) = (base.cast(), size);
-                }
-            }
-            if self.mapped == 0 {
+            // SAFETY: a new mapping, anonymous, wherever the system puts it.
+            let base = unsafe { libc::mmap(null_mut(), size, access, flags, -1, 0) };
+            if base == libc::MAP_FAILED {
                 size = (size / 2) & !0xffff;
+                continue;
             }
+            // SAFETY: the mapping has `size` bytes, a megabyte or more; the lowest 64 KiB of them
+            // become a guard.
+            unsafe { libc::mprotect(base, 0x10000, libc::PROT_NONE) };
+            #[cfg(target_os = "linux")]
+            // SAFETY: less than the mapping's `size` bytes; the advice changes no contents.
+            unsafe {
+                libc::madvise(base, size.saturating_sub(SMALL_PAGES), libc::MADV_HUGEPAGE)
+            };
+            (self.base, self.mapped) = (base.cast(), size);
         }
     }
 
@@ -135,12 +225,14 @@ impl Drop for Stack {
     }
 }
 
-/// Calls `body(ctx, data)` with the stack pointer at `top`.
+/// Calls `body(data)` with the stack pointer at `top`.
+///
+/// # Safety
+/// As for [`call_at`]; `body` may be called with `data`.
 #[cfg(all(unix, target_arch = "x86_64"))]
-unsafe fn on_stack(top: *mut u8, ctx: *mut RxContext, data: *mut c_void, body: Body) -> i32 {
-    let status: i32;
+unsafe fn switch(top: usize, data: *mut c_void, body: unsafe extern "C" fn(*mut c_void)) {
     // SAFETY: r12 is preserved by the callee and brings the old stack pointer back; `top` is
-    // aligned to 16 and lies at the end of a mapping that nothing else uses.
+    // aligned to 16, and nothing that is in use lies below it on its stack.
     unsafe {
         std::arch::asm!(
             "mov r12, rsp",
@@ -150,21 +242,20 @@ unsafe fn on_stack(top: *mut u8, ctx: *mut RxContext, data: *mut c_void, body: B
             out("r12") _,
             top = in(reg) top,
             body = in(reg) body,
-            in("rdi") ctx,
-            in("rsi") data,
-            lateout("eax") status,
+            in("rdi") data,
             clobber_abi("sysv64"),
         );
     }
-    status
 }
 
-/// Calls `body(ctx, data)` with the stack pointer at `top`.
+/// Calls `body(data)` with the stack pointer at `top`.
+///
+/// # Safety
+/// As for [`call_at`]; `body` may be called with `data`.
 #[cfg(all(unix, target_arch = "aarch64"))]
-unsafe fn on_stack(top: *mut u8, ctx: *mut RxContext, data: *mut c_void, body: Body) -> i32 {
-    let status: u64;
-    // SAFETY: x20 is preserved by the callee and brings the old stack pointer back; `top` is as
-    // on x86-64.
+unsafe fn switch(top: usize, data: *mut c_void, body: unsafe extern "C" fn(*mut c_void)) {
+    // SAFETY: x20 is preserved by the callee and brings the old stack pointer back; `top` is
+    // aligned to 16, and nothing that is in use lies below it on its stack.
     unsafe {
         std::arch::asm!(
             "mov x20, sp",
@@ -173,13 +264,52 @@ unsafe fn on_stack(top: *mut u8, ctx: *mut RxContext, data: *mut c_void, body: B
             "mov sp, x20",
             top = in(reg) top,
             body = in(reg) body,
-            inout("x0") ctx => status,
-            in("x1") data,
+            in("x0") data,
             out("x20") _,
             clobber_abi("C"),
         );
     }
-    status as i32
+}
+
+/// Calls `body(data)` on the present stack: no other is reserved here.
+///
+/// # Safety
+/// `body` may be called with `data`.
+#[cfg(not(all(unix, any(target_arch = "x86_64", target_arch = "aarch64"))))]
+unsafe fn switch(_: usize, data: *mut c_void, body: unsafe extern "C" fn(*mut c_void)) {
+    // SAFETY: `body` is the function for `data`.
+    unsafe { body(data) }
+}
+
+/// Calls a function with the stack pointer at `top`. A panic in it ends the process.
+///
+/// # Safety
+/// `top` came from [`Stack::enter`] or [`Stack::step_out`] for this call, and is used once.
+pub unsafe fn call_at<T>(top: usize, body: impl FnOnce() -> T) -> T {
+    struct Call<F, T> {
+        body: Option<F>,
+        result: Option<T>,
+    }
+    unsafe extern "C" fn run<F: FnOnce() -> T, T>(data: *mut c_void) {
+        // SAFETY: `data` is the `Call` below, of these types, which waits and is used by nobody
+        // else.
+        let call = unsafe { &mut *data.cast::<Call<F, T>>() };
+        call.result = call.body.take().map(|body| body());
+    }
+    fn of<F: FnOnce() -> T, T>(_: &Call<F, T>) -> unsafe extern "C" fn(*mut c_void) {
+        run::<F, T>
+    }
+    let mut call = Call {
+        body: Some(body),
+        result: None,
+    };
+    let run = of(&call);
+    // SAFETY: `top` is free and aligned to 16, by `enter` and `step_out`; `run` takes this `Call`.
+    unsafe { switch(top, (&raw mut call).cast(), run) };
+    match call.result {
+        Some(result) => result,
+        None => unreachable!("`run` sets it, or does not return"),
+    }
 }
 
 /// An address in the current frame.
@@ -189,90 +319,33 @@ fn here() -> usize {
     std::hint::black_box(&raw const mark) as usize
 }
 
-/// Sets the stack's size; 0 is the caller's own stack.
-#[unsafe(no_mangle)]
-pub extern "C" fn rx_set_stack_size(ctx: *mut RxContext, bytes: u64) -> i32 {
-    guard(ctx, |context| {
-        if context.stack.inside || context.stack.top.is_some() {
-            return context.fail(
-                Status::Argument,
-                "rx_set_stack_size: generated code is running",
-            );
-        }
-        context.stack.unmap();
-        context.stack.wanted = bytes.min(1 << 44);
-        0
-    })
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Runs a function on the context's stack.
-///
-/// # Safety
-/// `ctx` is a context; `body` may be called with it and `data`, and does not unwind.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_call_on_stack(
-    ctx: *mut RxContext,
-    body: Body,
-    data: *mut c_void,
-) -> i32 {
-    // SAFETY: `ctx` is live, and `body` may be called with `data`; no reference into the context is
-    // held across the call.
-    unsafe {
-        if (*ctx).stack.inside {
-            return body(ctx, data);
-        }
-        if (*ctx).stack.mapped == 0 && (*ctx).stack.wanted > 0 {
-            (*ctx).stack.reserve();
-        }
-        (*ctx).stack.inside = true;
-        let status = run(ctx, body, data);
-        (*ctx).stack.inside = false;
-        (*ctx).stack_limit = 0;
-        if status == Status::Stack as i32 && (*ctx).stack.top.is_none() {
-            (*ctx).stack.shed();
-        }
-        status
-    }
-}
-
-unsafe fn run(ctx: *mut RxContext, body: Body, data: *mut c_void) -> i32 {
-    // SAFETY: as in `rx_call_on_stack`.
-    unsafe {
-        #[cfg(all(unix, any(target_arch = "x86_64", target_arch = "aarch64")))]
-        if (*ctx).stack.mapped > 0 {
-            let (base, mapped) = ((*ctx).stack.base, (*ctx).stack.mapped);
-            (*ctx).stack_limit = base as usize + RESERVE;
-            (*ctx).stack.host = (here() - SKIP) & !15;
-            let top = (*ctx).stack.top.unwrap_or(base as usize + mapped);
-            return on_stack(top as *mut u8, ctx, data, body);
-        }
-        (*ctx).stack_limit = here().saturating_sub(CALLERS);
-        body(ctx, data)
-    }
-}
-
-/// Runs a host's function on the host's own stack, whose depth it may measure (as Python does) and
-/// which may be larger than the reserve of this one. Generated code that it calls continues below
-/// the frames that are on this stack already.
-///
-/// # Safety
-/// See [`rx_call_on_stack`].
-pub(crate) unsafe fn on_host(ctx: *mut RxContext, body: Body, data: *mut c_void) -> i32 {
-    // SAFETY: `ctx` is live, and `body` may be called with `data`; `host` lies below all that is in
-    // use on the host's stack, since its frames wait for this call.
-    unsafe {
-        #[cfg(all(unix, any(target_arch = "x86_64", target_arch = "aarch64")))]
-        if (*ctx).stack.inside && (*ctx).stack.mapped > 0 {
-            let (limit, top, host) = ((*ctx).stack_limit, (*ctx).stack.top, (*ctx).stack.host);
-            (*ctx).stack.top = Some((here() - SKIP) & !15);
-            (*ctx).stack.inside = false;
-            let status = on_stack(host as *mut u8, ctx, data, body);
-            (*ctx).stack.inside = true;
-            (*ctx).stack_limit = limit;
-            (*ctx).stack.top = top;
-            (*ctx).stack.host = host;
-            return status;
-        }
-        body(ctx, data)
+    #[test]
+    fn a_call_runs_where_it_was_begun() {
+        let mut stack = Stack::new();
+        assert!(stack.resize(16 << 20));
+        let outer = here();
+        let entry = stack.enter().expect("nothing runs on it");
+        assert!(stack.enter().is_none() && !stack.resize(0), "it is in use");
+        let Some(top) = entry.top else {
+            // No stack can be reserved here.
+            return stack.leave(false);
+        };
+        // SAFETY: `top` is this call's.
+        let (inner, host) = unsafe {
+            call_at(top, || {
+                let outside = stack.step_out().expect("it runs on the stack");
+                let host = call_at(outside.host(), here);
+                stack.step_back(outside);
+                (here(), host)
+            })
+        };
+        stack.leave(true);
+        assert!((entry.limit..top).contains(&inner));
+        assert!(outer.abs_diff(host) < 4 * SKIP, "not on the host's own");
+        assert!(stack.resize(0), "nothing runs on it any more");
     }
 }

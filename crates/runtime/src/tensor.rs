@@ -8,34 +8,70 @@ pub mod scalar;
 pub mod view;
 
 use std::ffi::c_void;
-use std::ptr::{copy_nonoverlapping, null_mut};
+use std::ptr::{NonNull, null_mut};
 
 use crate::context::{RxContext, Status};
-use crate::object::{DLDataType, Kind, RxObject, RxTensor, Storage};
-use crate::release::{rx_is_unique, rx_release};
-use crate::values::{alloc, given, is};
+use crate::object::{DLDataType, Kind, RxTensor, Storage};
+use crate::values;
+
+/// A tensor that was made, with one reference; or the status of the error that the context has.
+pub type Made = values::Made<RxTensor>;
 
 /// Extents as a slice.
 ///
 /// # Safety
 /// `shape` has `ndim` elements; it may be null when there are none.
+#[inline]
 pub(crate) unsafe fn extents<'a>(ndim: i32, shape: *const i64) -> &'a [i64] {
     if ndim <= 0 || shape.is_null() {
         return &[];
     }
-    // SAFETY: `shape` has `ndim` numbers.
+    // SAFETY: `shape` is not null, and has `ndim` numbers by the contract.
     unsafe { std::slice::from_raw_parts(shape, ndim as usize) }
+}
+
+/// The extents of a tensor that is to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct Dims<'a> {
+    /// The rank. That there are not as many extents is an error when the tensor is made.
+    rank: i32,
+    extents: &'a [i64],
+}
+
+impl<'a> Dims<'a> {
+    /// Extents as they were given, with their rank.
+    #[inline]
+    pub(crate) fn of(rank: i32, extents: &'a [i64]) -> Dims<'a> {
+        Dims { rank, extents }
+    }
+
+    /// The extents.
+    #[inline]
+    pub fn extents(self) -> &'a [i64] {
+        self.extents
+    }
+}
+
+impl<'a> From<&'a [i64]> for Dims<'a> {
+    fn from(extents: &'a [i64]) -> Dims<'a> {
+        let rank = i32::try_from(extents.len()).unwrap_or(-1);
+        Dims { rank, extents }
+    }
 }
 
 /// The maximum length of an axis.
 const MOST_EXTENT: u64 = 1 << 48;
 
 /// Returns the bytes of a compact tensor, or why there can be none.
-fn byte_size(dtype: DLDataType, ndim: i32, shape: &[i64]) -> Result<u64, (Status, String)> {
-    if ndim < 0 || ndim as usize != shape.len() {
+fn byte_size(dtype: DLDataType, dims: Dims<'_>) -> Result<u64, (Status, String)> {
+    let Dims {
+        rank,
+        extents: shape,
+    } = dims;
+    if rank < 0 || rank as usize != shape.len() {
         return Err((
             Status::Argument,
-            format!("a tensor of rank {ndim} needs as many extents"),
+            format!("a tensor of rank {rank} needs as many extents"),
         ));
     }
     if dtype.size() == 0 {
@@ -70,152 +106,137 @@ fn byte_size(dtype: DLDataType, ndim: i32, shape: &[i64]) -> Result<u64, (Status
 /// Creates a tensor of rank 0, which programs do for every number: a fast path without shape
 /// computations.
 #[inline]
-unsafe fn rank0(ctx: *mut RxContext, dtype: DLDataType) -> *mut RxTensor {
-    // SAFETY: `ctx` is live; the block of 64 bytes holds a tensor of rank 0.
+fn rank0(context: &mut RxContext, dtype: DLDataType) -> Made {
+    let bytes = size_of::<RxTensor>() as u64;
+    let tensor = values::alloc(context, Kind::Tensor, Storage::Own as u32, 0, bytes)?.cast();
+    // SAFETY: the new block has the size of a tensor.
     unsafe {
-        let tensor = alloc(ctx, Kind::Tensor, Storage::Own as u32, 0, 64).cast::<RxTensor>();
-        if tensor.is_null() {
-            return tensor;
-        }
-        (*tensor).dtype = dtype;
-        (*tensor).ndim = 0;
-        (*tensor).data = (&raw mut (*tensor).scalar).cast();
-        (*tensor).shape = null_mut();
-        (*tensor).nbytes = dtype.size();
-        (*tensor).owner = null_mut();
-        (*tensor).scalar = 0;
-        tensor
+        let t: *mut RxTensor = tensor.as_ptr();
+        (&raw mut (*t).dtype).write(dtype);
+        (&raw mut (*t).ndim).write(0);
+        (&raw mut (*t).data).write((&raw mut (*t).scalar).cast());
+        (&raw mut (*t).shape).write(null_mut());
+        (&raw mut (*t).nbytes).write(dtype.size());
+        (&raw mut (*t).owner).write(null_mut());
+        (&raw mut (*t).scalar).write(0);
     }
+    Ok(tensor)
 }
 
 /// Creates a tensor's block. With `room`, its data is in the same block, followed by that many
-/// spare bytes.
-unsafe fn block(
-    ctx: *mut RxContext,
-    dtype: DLDataType,
-    ndim: i32,
-    shape: *const i64,
-    room: Option<u64>,
-) -> *mut RxTensor {
+/// spare bytes; without, whoever makes the tensor sets its data.
+///
+/// # Errors
+/// [`Status::Memory`], or another one for what is no type or shape of a tensor.
+#[inline]
+fn block(context: &mut RxContext, dtype: DLDataType, dims: Dims<'_>, room: Option<u64>) -> Made {
     let dtype = dtype.canonical();
-    if ctx.is_null() {
-        return null_mut();
+    if dims.rank == 0 && (1..=8).contains(&dtype.size()) {
+        return rank0(context, dtype);
     }
-    // SAFETY: `ctx` is live, and `shape` has `ndim` numbers.
+    let nbytes = match byte_size(dtype, dims) {
+        Ok(nbytes) => nbytes,
+        Err((status, message)) => return Err(context.refuse(status, &message)),
+    };
+    let extents = dims.extents;
+    let head = (size_of::<RxTensor>() as u64 + 8 * extents.len() as u64).next_multiple_of(64);
+    let bytes = match room {
+        // Such a block is followed by a fence.
+        Some(room) if context.heap.is_fenced() => head + nbytes + room,
+        Some(room) => head + (nbytes + room).next_multiple_of(64),
+        None => head,
+    };
+    let tensor = values::alloc(context, Kind::Tensor, Storage::Own as u32, 0, bytes)?.cast();
+    // SAFETY: the new block has `head` bytes or more: a tensor, and its extents behind it.
     unsafe {
-        if ndim == 0 && (1..=8).contains(&dtype.size()) {
-            return rank0(ctx, dtype);
+        let t: *mut RxTensor = tensor.as_ptr();
+        let own_shape = t.add(1).cast::<i64>();
+        let shape = match extents {
+            [] => null_mut(),
+            _ => own_shape,
+        };
+        (&raw mut (*t).dtype).write(dtype);
+        (&raw mut (*t).ndim).write(dims.rank);
+        (&raw mut (*t).data).write(t.byte_add(head as usize).cast());
+        (&raw mut (*t).shape).write(shape);
+        (&raw mut (*t).nbytes).write(nbytes);
+        (&raw mut (*t).owner).write(null_mut());
+        (&raw mut (*t).scalar).write(0);
+        own_shape.copy_from_nonoverlapping(extents.as_ptr(), extents.len());
+    }
+    Ok(tensor)
+}
+
+/// A tensor with unset elements.
+///
+/// # Errors
+/// [`Status::Memory`], or another one for what is no type or shape of a tensor.
+#[inline]
+pub fn alloc(context: &mut RxContext, dtype: DLDataType, dims: Dims<'_>) -> Made {
+    block(context, dtype, dims, Some(0))
+}
+
+/// A tensor without elements, over memory that whoever makes it sets.
+///
+/// # Errors
+/// As for [`alloc`].
+pub(crate) fn bare(context: &mut RxContext, dtype: DLDataType, dims: Dims<'_>) -> Made {
+    block(context, dtype, dims, None)
+}
+
+/// Sets the elements of a new tensor; its booleans become 0 or 1.
+///
+/// # Safety
+/// `tensor` is live, of `data.len()` bytes of its own, and nobody else refers to it.
+pub(crate) unsafe fn set_elements(tensor: NonNull<RxTensor>, data: &[u8]) {
+    // SAFETY: the tensor has as many bytes as `data`, which are not part of it: it is new.
+    unsafe {
+        let to = (*tensor.as_ptr()).data.cast::<u8>();
+        if !data.is_empty() {
+            to.copy_from_nonoverlapping(data.as_ptr(), data.len());
         }
-        let dims = extents(ndim, shape);
-        let nbytes = match byte_size(dtype, ndim, dims) {
-            Ok(nbytes) => nbytes,
-            Err((status, message)) => {
-                (*ctx).fail(status, &message);
-                return null_mut();
-            }
-        };
-        let head = (64 + 8 * dims.len() as u64).next_multiple_of(64);
-        let bytes = match room {
-            // Such a block is followed by a fence.
-            Some(room) if (*ctx).heap.is_fenced() => head + nbytes + room,
-            Some(room) => head + (nbytes + room).next_multiple_of(64),
-            None => head,
-        };
-        let object = alloc(ctx, Kind::Tensor, Storage::Own as u32, 0, bytes);
-        if object.is_null() {
-            return null_mut();
-        }
-        let tensor = object.cast::<RxTensor>();
-        let own_shape = tensor.cast::<u8>().add(64).cast::<i64>();
-        (*tensor).dtype = dtype;
-        (*tensor).ndim = ndim;
-        (*tensor).data = tensor.cast::<u8>().add(head as usize).cast();
-        (*tensor).shape = if dims.is_empty() {
-            null_mut()
-        } else {
-            own_shape
-        };
-        (*tensor).nbytes = nbytes;
-        (*tensor).owner = null_mut();
-        (*tensor).scalar = 0;
-        copy_nonoverlapping(dims.as_ptr(), own_shape, dims.len());
-        tensor
+        settle_booleans(tensor);
     }
 }
 
-/// Returns whether elements of a type are booleans with bytes other than 0 and 1 among them.
+/// A tensor with a copy of the elements, which are as many bytes as it has.
 ///
-/// # Safety
-/// `data` has `nbytes` bytes.
-pub(crate) unsafe fn odd_booleans(dtype: DLDataType, data: *const c_void, nbytes: u64) -> bool {
-    if dtype.canonical() != DLDataType::BOOL || data.is_null() {
-        return false;
+/// # Errors
+/// As for [`alloc`], and [`Status::Argument`] for another number of bytes.
+pub fn copy(context: &mut RxContext, dtype: DLDataType, dims: Dims<'_>, data: &[u8]) -> Made {
+    let bytes = match byte_size(dtype.canonical(), dims) {
+        Ok(bytes) => bytes,
+        Err((status, message)) => return Err(context.refuse(status, &message)),
+    };
+    if bytes != data.len() as u64 {
+        let text = format!("a tensor of {bytes} bytes cannot have {}", data.len());
+        return Err(context.refuse(Status::Argument, &text));
     }
-    // SAFETY: `data` has `nbytes` bytes.
-    let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), nbytes as usize) };
-    bytes.iter().fold(0, |all, b| all | b) > 1
+    let tensor = alloc(context, dtype, dims)?;
+    // SAFETY: the tensor is new, with as many bytes as `data`.
+    unsafe { set_elements(tensor, data) };
+    Ok(tensor)
+}
+
+/// Returns whether there are bytes other than 0 and 1, of elements that are booleans.
+pub(crate) fn odd_booleans(dtype: DLDataType, bytes: &[u8]) -> bool {
+    dtype.canonical() == DLDataType::BOOL && bytes.iter().fold(0, |all, b| all | b) > 1
 }
 
 /// Normalises the booleans of a tensor with its own data to bytes of 0 and 1.
 ///
 /// # Safety
-/// `tensor` is null or a live tensor whose elements are not accessed concurrently.
-pub(crate) unsafe fn settle_booleans(tensor: *mut RxTensor) {
-    // SAFETY: `tensor` is null or live, with `nbytes` bytes that nobody else uses.
-    unsafe {
-        if !tensor.is_null() && odd_booleans((*tensor).dtype, (*tensor).data, (*tensor).nbytes) {
-            let data = (*tensor).data.cast::<u8>();
-            for b in std::slice::from_raw_parts_mut(data, (*tensor).nbytes as usize) {
-                *b = u8::from(*b != 0);
-            }
-        }
+/// `tensor` is live, with set elements that nobody else uses.
+pub(crate) unsafe fn settle_booleans(tensor: NonNull<RxTensor>) {
+    // SAFETY: a live tensor.
+    let t = unsafe { tensor.as_ref() };
+    if !odd_booleans(t.dtype, t.bytes()) {
+        return;
     }
-}
-
-/// A tensor with unset elements.
-///
-/// # Safety
-/// `ctx` is a context; `shape` has `ndim` elements.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_alloc_tensor(
-    ctx: *mut RxContext,
-    dtype: DLDataType,
-    ndim: i32,
-    shape: *const i64,
-) -> *mut RxObject {
-    // SAFETY: `ctx` is live, and `shape` has `ndim` numbers.
-    unsafe { block(ctx, dtype, ndim, shape, Some(0)).cast() }
-}
-
-/// A tensor with a copy of `data`.
-///
-/// # Safety
-/// `ctx` is a context; `shape` has `ndim` elements and `data` as many bytes as the tensor.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_tensor_copy(
-    ctx: *mut RxContext,
-    dtype: DLDataType,
-    ndim: i32,
-    shape: *const i64,
-    data: *const c_void,
-) -> *mut RxObject {
-    // SAFETY: `ctx` is live, `shape` has `ndim` numbers, and `data` as many bytes as the new
-    // tensor.
-    unsafe {
-        let tensor = block(ctx, dtype, ndim, shape, Some(0));
-        if tensor.is_null() {
-            return null_mut();
-        }
-        let data = data.cast::<u8>();
-        if !given(ctx, "rx_tensor_copy: `data`", data, (*tensor).nbytes) {
-            rx_release(ctx, tensor.cast());
-            return null_mut();
-        }
-        if (*tensor).nbytes > 0 {
-            copy_nonoverlapping(data, (*tensor).data.cast(), (*tensor).nbytes as usize);
-        }
-        settle_booleans(tensor);
-        tensor.cast()
+    let (data, bytes) = (t.data.cast::<u8>(), t.nbytes as usize);
+    // SAFETY: the tensor has `nbytes` bytes, which nobody else uses.
+    for b in unsafe { std::slice::from_raw_parts_mut(data, bytes) } {
+        *b = u8::from(*b != 0);
     }
 }
 
@@ -223,69 +244,4 @@ pub unsafe extern "C" fn rx_tensor_copy(
 pub(crate) fn aligned(dtype: DLDataType, data: *const c_void) -> bool {
     let size = u64::from(dtype.bits).div_ceil(8).next_power_of_two();
     (data as u64).is_multiple_of(size)
-}
-
-/// Creates a tensor over memory that the caller keeps alive; a copy, where its booleans have bytes
-/// other than 0 and 1; null with an error, where the memory is not aligned to the elements.
-///
-/// # Safety
-/// `ctx` is a context; `shape` has `ndim` elements; `data` outlives the tensor.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_tensor_borrow(
-    ctx: *mut RxContext,
-    dtype: DLDataType,
-    ndim: i32,
-    shape: *const i64,
-    data: *mut c_void,
-) -> *mut RxObject {
-    // SAFETY: `ctx` is live, `shape` has `ndim` numbers, and `data` as many elements until it is
-    // deleted.
-    unsafe {
-        let tensor = block(ctx, dtype, ndim, shape, None);
-        if tensor.is_null() {
-            return null_mut();
-        }
-        let fits = given(
-            ctx,
-            "rx_tensor_borrow: `data`",
-            data.cast::<u8>(),
-            (*tensor).nbytes,
-        );
-        if !fits || (*tensor).nbytes > 0 && !aligned((*tensor).dtype, data) {
-            if fits {
-                let text = "rx_tensor_borrow: `data` is not aligned to its elements: copy it";
-                (*ctx).fail(Status::Argument, text);
-            }
-            rx_release(ctx, tensor.cast());
-            return null_mut();
-        }
-        if odd_booleans(dtype, data, (*tensor).nbytes) {
-            rx_release(ctx, tensor.cast());
-            return rx_tensor_copy(ctx, dtype, ndim, shape, data);
-        }
-        (*tensor).header.tag = Storage::Borrowed as u32;
-        (*tensor).data = data;
-        tensor.cast()
-    }
-}
-
-/// Returns the tensor itself when it may be written, otherwise an owned copy; consumes `tensor`.
-///
-/// # Safety
-/// `ctx` is a context, `tensor` an owned tensor.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_tensor_unique(
-    ctx: *mut RxContext,
-    tensor: *mut RxObject,
-) -> *mut RxObject {
-    // SAFETY: `ctx` and `tensor` are live, and the reference is the caller's own.
-    unsafe {
-        if rx_is_unique(tensor) == 1 || !is(tensor, Kind::Tensor) {
-            return tensor;
-        }
-        let t = tensor.cast::<RxTensor>();
-        let copy = rx_tensor_copy(ctx, (*t).dtype, (*t).ndim, (*t).shape, (*t).data);
-        rx_release(ctx, tensor);
-        copy
-    }
 }

@@ -9,7 +9,6 @@
 
 mod affinity;
 
-use crate::context::RxContext;
 use affinity::Places;
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -71,8 +70,9 @@ impl Grain {
         }
     }
 
-    /// The grain of a loop `sure` of whose indices are surely worth a thread.
-    fn estimated(sure: i64) -> Self {
+    /// The grain of a loop `sure` of whose indices are surely worth a thread; fewer are shared when
+    /// those that run first take long enough.
+    pub fn estimated(sure: i64) -> Self {
         let sure = sure.max(1);
         Self {
             least: (sure / HOPELESS).max(1),
@@ -91,7 +91,8 @@ struct Job {
     begin: i64,
     end: i64,
     piece: i64,
-    /// Invariant: points to the caller's, which waits for all that are inside the job.
+    /// Invariant: points into the frame of `Pool::run`, which waits for all that are inside the
+    /// job.
     claims: *const Claims,
 }
 
@@ -109,21 +110,22 @@ struct Shared {
     wake: Condvar,
 }
 
-// SAFETY: `job` is written only between jobs (see `Pool::run`), and what it points to is shared
-// among threads by `rx_parallel_for`'s contract.
+// SAFETY: `job` is written only between jobs (see `Pool::run`), and its `data` is a closure that is
+// `Sync` (`Pool::each`).
 unsafe impl Sync for Shared {}
-// SAFETY: as above.
+// SAFETY: the pointers of `job` are used by threads that are inside of it alone, as `Sync` says.
 unsafe impl Send for Shared {}
 
 impl Shared {
     fn work(job: Job, worker: i32) {
-        // SAFETY: the worker is inside the job, so its caller still waits.
+        // SAFETY: the worker is inside the job, so `Pool::share` still waits, and with it the frame
+        // that has the claims.
         let claims = unsafe { &*job.claims };
         claims.take_all(worker as usize, |part| {
             let begin = job.begin + part as i64 * job.piece;
             let end = begin.saturating_add(job.piece).min(job.end);
-            // SAFETY: `function` may be called with `data` for every part of the range, each
-            // of which is claimed once (`Pool::run`).
+            // SAFETY: `function` takes `data` for every part of `begin..end`, by `Pool::run`'s
+            // contract; this one lies inside and is claimed once.
             unsafe { (job.function)(job.data, begin, end, worker) };
         });
     }
@@ -152,8 +154,8 @@ impl Shared {
             if !self.enter() {
                 continue;
             }
-            // SAFETY: the caller wrote the job before it opened the gate, and writes the next one
-            // only when nobody is inside.
+            // SAFETY: `Pool::share` wrote the job before it opened the gate, and writes the next one
+            // only when nobody is inside, as this worker is (`enter`).
             if let Some(job) = unsafe { *self.job.get() } {
                 Self::work(job, worker);
             }
@@ -244,7 +246,7 @@ impl Pool {
     ///
     /// # Safety
     /// `function` may be called with `data` from any thread, for disjoint ranges at the same time.
-    pub unsafe fn run(&self, n: i64, grain: Grain, function: RangeFn, data: *mut c_void) {
+    unsafe fn run(&self, n: i64, grain: Grain, function: RangeFn, data: *mut c_void) {
         if n <= 0 {
             return;
         }
@@ -253,7 +255,7 @@ impl Pool {
             || n <= grain.sure && n <= 2 * least
             || self.active.swap(true, Ordering::Acquire);
         if inline {
-            // SAFETY: `function` may be called with `data` for every part of `0..n`.
+            // SAFETY: the whole of `0..n`.
             unsafe { function(data, 0, n, 0) };
             return;
         }
@@ -261,13 +263,13 @@ impl Pool {
         if n <= grain.sure {
             begin = least.max(n / 8);
             let start = Instant::now();
-            // SAFETY: as above.
+            // SAFETY: `begin` is at most `n`, since `n` is more than twice `least`.
             unsafe { function(data, 0, begin, 0) };
             let asleep = self.shared.sleepers.load(Ordering::Relaxed) > 0;
             let worth = if asleep { WORTH_WAKING } else { WORTH };
             let parts = ((n - begin) / begin).min(1 << 16) as u32;
             if start.elapsed() * parts < worth {
-                // SAFETY: as above.
+                // SAFETY: the rest of `0..n`.
                 unsafe { function(data, begin, n, 0) };
                 self.active.store(false, Ordering::Release);
                 return;
@@ -293,7 +295,8 @@ impl Pool {
     fn share(&self, job: Job) {
         self.places.make_room(&self.workers);
         let shared = &*self.shared;
-        // SAFETY: the gate is shut and nobody is inside, so no worker reads the job.
+        // SAFETY: the gate is shut and nobody is inside, so no worker reads the job; `active` keeps
+        // other threads from here.
         unsafe { *shared.job.get() = Some(job) };
         shared.gate.store(OPEN, Ordering::Release);
         shared.announce();
@@ -310,7 +313,8 @@ impl Pool {
         }
     }
 
-    /// Like [`Pool::run`], for a Rust closure that gets `(begin, end, worker)`.
+    /// Calls a closure with `(begin, end, worker)` for parts of `0..n` that are disjoint and cover
+    /// it, on several threads where that pays. The closure does not panic.
     pub fn each(&self, n: usize, grain: Grain, body: impl Fn(usize, usize, usize) + Sync) {
         unsafe extern "C" fn call<F: Fn(usize, usize, usize) + Sync>(
             data: *mut c_void,
@@ -318,7 +322,8 @@ impl Pool {
             end: i64,
             worker: i32,
         ) {
-            // SAFETY: `data` is the closure below, which is `Sync` and outlives the loop.
+            // SAFETY: `data` is the closure of the frame of `each` below, which waits for the loop;
+            // it is `Sync`.
             let body = unsafe { &*data.cast::<F>() };
             body(begin as usize, end as usize, worker as usize);
         }
@@ -326,7 +331,7 @@ impl Pool {
             call::<F>
         }
         let data = (&raw const body).cast_mut().cast();
-        // SAFETY: the closure may be shared among threads.
+        // SAFETY: `data` is `body`, which `call` of its type takes from any thread: it is `Sync`.
         unsafe { self.run(n as i64, grain, of(&body), data) };
     }
 }
@@ -400,7 +405,7 @@ impl Claims {
 /// Pointers that the threads of a loop share.
 pub(crate) struct Share<T>(T);
 
-// SAFETY: `Share::new`'s caller promised it.
+// SAFETY: `Share::new`'s contract: the threads write disjoint parts.
 unsafe impl<T> Sync for Share<T> {}
 
 impl<T> Share<T> {
@@ -413,29 +418,6 @@ impl<T> Share<T> {
     /// Returns the shared value.
     pub fn get(&self) -> &T {
         &self.0
-    }
-}
-
-/// Splits a range among the context's threads. `grain` indices are surely worth a thread; fewer
-/// are shared when those that run first take long enough.
-///
-/// # Safety
-/// `ctx` is a context; `function` may be called with `data` from any thread, for disjoint ranges
-/// at the same time.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_parallel_for(
-    ctx: *mut RxContext,
-    n: i64,
-    grain: i64,
-    function: Option<RangeFn>,
-    data: *mut c_void,
-) {
-    // SAFETY: `ctx` is null or live, and `function` may be called with `data` for every part of
-    // `0..n`.
-    unsafe {
-        if let (Some(function), Some(context)) = (function, ctx.as_ref()) {
-            (context.pool).run(n, Grain::estimated(grain), function, data);
-        }
     }
 }
 

@@ -1,504 +1,214 @@
 //! Creation and inspection of values.
+//!
+//! What is made here has unset fields: whoever makes a value sets them before anybody looks.
 
-use crate::context::{RxContext, Status, guard};
+use crate::context::{RxContext, Status};
+use crate::heap::Block;
 use crate::object::{
-    Kind, RxClosure, RxFields, RxForeign, RxObject, RxRef, RxShape, RxString, children, rx_unit,
+    Kind, RxClosure, RxForeign, RxObject, RxRef, RxShape, RxString, fields as first_field, unit,
 };
-use crate::release::rx_release;
-use std::ffi::{c_char, c_void};
-use std::ptr::{copy_nonoverlapping, null, null_mut};
+use std::ffi::c_void;
+use std::ptr::{NonNull, null, null_mut};
 
-/// Checks that a caller's pointer to `count` elements is valid; for zero elements, it may be null.
-/// Records the error otherwise.
-///
-/// # Safety
-/// `ctx` is null or a context.
-pub(crate) unsafe fn given<T>(
-    ctx: *mut RxContext,
-    what: &str,
-    pointer: *const T,
-    count: u64,
-) -> bool {
-    let aligned = (pointer as usize).is_multiple_of(align_of::<T>());
-    if count == 0 || !pointer.is_null() && aligned {
-        return true;
-    }
-    let how = if aligned { "null" } else { "not aligned" };
-    // SAFETY: `ctx` is null or a live context.
-    if let Some(context) = unsafe { ctx.as_mut() } {
-        context.fail(Status::Argument, &format!("{what} is {how}"));
-    }
-    false
-}
+/// A value that was made, with one reference; or the status of the error that the context has.
+pub type Made<T = RxObject> = Result<NonNull<T>, Status>;
 
-/// Allocates a block with an initialised header; returns null after recording the error.
+/// Allocates a block with an initialised header.
 ///
-/// # Safety
-/// `ctx` is a context.
+/// # Errors
+/// [`Status::Memory`].
 #[inline]
-pub(crate) unsafe fn alloc(
-    ctx: *mut RxContext,
-    kind: Kind,
-    tag: u32,
-    count: u32,
-    bytes: u64,
-) -> *mut RxObject {
-    if ctx.is_null() {
-        return null_mut();
-    }
-    // SAFETY: `ctx` is live; the block is at least as large as a header.
-    unsafe {
-        let (block, cls) = (*ctx).heap.alloc(bytes);
-        if block.is_null() {
-            return (*ctx).out_of_memory(bytes);
-        }
-        let object = block.cast::<RxObject>();
-        object.write(RxObject {
-            refs: 1,
-            kind: kind as u8,
-            flags: 0,
-            cls,
-            tag,
-            count,
-        });
-        object
-    }
+pub(crate) fn alloc(context: &mut RxContext, kind: Kind, tag: u32, count: u32, bytes: u64) -> Made {
+    let Some(block) = context.heap.alloc(bytes) else {
+        return Err(context.out_of_memory(bytes));
+    };
+    let object = block.at().cast::<RxObject>();
+    let header = RxObject {
+        refs: 1,
+        kind: kind as u8,
+        flags: 0,
+        cls: block.class(),
+        tag,
+        count,
+    };
+    // SAFETY: the block is new, aligned to 16, and has 16 bytes or more, as `class_of` says and
+    // fenced ones by the sizes below.
+    unsafe { object.write(header) };
+    Ok(object)
 }
 
 /// A tuple with unset fields.
 ///
-/// # Safety
-/// `ctx` is a context.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_alloc_tuple(ctx: *mut RxContext, fields: u32) -> *mut RxObject {
-    if fields == 0 {
-        return rx_unit();
+/// # Errors
+/// [`Status::Memory`], as of all functions here that make values.
+pub fn tuple(context: &mut RxContext, fields: u32) -> Made {
+    match fields {
+        0 => Ok(unit()),
+        _ => alloc(context, Kind::Tuple, 0, fields, 16 + 8 * u64::from(fields)),
     }
-    // SAFETY: `ctx` is live; the block holds the header and 8 bytes a field.
-    unsafe { alloc(ctx, Kind::Tuple, 0, fields, 16 + 8 * u64::from(fields)) }
 }
 
 /// A constructor's value with unset fields.
 ///
+/// # Errors
+/// [`Status::Memory`].
+pub fn adt(context: &mut RxContext, tag: u32, fields: u32) -> Made {
+    alloc(context, Kind::Adt, tag, fields, 16 + 8 * u64::from(fields))
+}
+
+/// Sets the fields of a new tuple or constructor's value, which owns them from now on.
+///
 /// # Safety
-/// `ctx` is a context.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_alloc_adt(ctx: *mut RxContext, tag: u32, fields: u32) -> *mut RxObject {
-    // SAFETY: `ctx` is live; the block holds the header and 8 bytes a field.
-    unsafe { alloc(ctx, Kind::Adt, tag, fields, 16 + 8 * u64::from(fields)) }
+/// `object` is such a value, live, with as many fields as `values`.
+#[inline]
+pub(crate) unsafe fn set_fields(object: NonNull<RxObject>, values: &[*mut RxObject]) {
+    if values.is_empty() {
+        return;
+    }
+    // SAFETY: the block has as many fields as `values` behind its header.
+    unsafe {
+        let to = first_field(object.as_ptr());
+        to.copy_from_nonoverlapping(values.as_ptr(), values.len());
+    }
 }
 
 /// A closure without code, with unset captures.
 ///
-/// # Safety
-/// `ctx` is a context.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_alloc_closure(
-    ctx: *mut RxContext,
-    arity: u32,
-    captures: u32,
-) -> *mut RxObject {
-    // SAFETY: `ctx` is live; the block holds the header, the code's addresses and 8 bytes a
-    // capture.
+/// # Errors
+/// [`Status::Memory`].
+pub fn closure(context: &mut RxContext, arity: u32, captures: u32) -> Made {
+    let bytes = 32 + 8 * u64::from(captures);
+    let object = alloc(context, Kind::Closure, arity, captures, bytes)?;
+    let closure = object.cast::<RxClosure>().as_ptr();
+    // SAFETY: the new block has 32 bytes before the captures, with room for both addresses.
     unsafe {
-        let object = alloc(
-            ctx,
-            Kind::Closure,
-            arity,
-            captures,
-            32 + 8 * u64::from(captures),
-        );
-        if let Some(closure) = object.cast::<RxClosure>().as_mut() {
-            closure.code = null();
-            closure.entry = None;
-        }
-        object
+        (&raw mut (*closure).code).write(null());
+        (&raw mut (*closure).entry).write(None);
     }
+    Ok(object)
 }
 
-/// A cell that owns `value`; on failure `value` is released.
+/// A cell that owns `value`, once it is made.
 ///
 /// # Safety
-/// `ctx` is a context, `value` an owned value or null.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_alloc_ref(ctx: *mut RxContext, value: *mut RxObject) -> *mut RxObject {
-    // SAFETY: `ctx` is live, `value` an owned reference, and the block holds the header and one
-    // value.
-    unsafe {
-        let object = alloc(ctx, Kind::Ref, 0, 1, 24);
-        if object.is_null() {
-            rx_release(ctx, value);
-        } else {
-            (*object.cast::<RxRef>()).value = value;
-        }
-        object
-    }
+/// `value` is null or a live value, with a reference that the cell takes over.
+///
+/// # Errors
+/// [`Status::Memory`].
+pub unsafe fn cell(context: &mut RxContext, value: *mut RxObject) -> Made {
+    let object = alloc(context, Kind::Ref, 0, 1, size_of::<RxRef>() as u64)?;
+    // SAFETY: the new block has the size of a cell.
+    unsafe { (&raw mut (*object.cast::<RxRef>().as_ptr()).value).write(value) };
+    Ok(object)
 }
 
 /// A shape with unset dimensions.
 ///
-/// # Safety
-/// `ctx` is a context.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_alloc_shape(ctx: *mut RxContext, ndim: u32) -> *mut RxObject {
-    // SAFETY: `ctx` is live; the block holds the header and 8 bytes a dimension.
-    unsafe { alloc(ctx, Kind::Shape, 0, ndim, 16 + 8 * u64::from(ndim)) }
+/// # Errors
+/// [`Status::Memory`].
+pub fn unset_shape(context: &mut RxContext, ndim: u32) -> Made {
+    alloc(context, Kind::Shape, 0, ndim, 16 + 8 * u64::from(ndim))
 }
 
-/// A shape of these dimensions.
+/// A shape of these dimensions, of which there are less than 2³².
+///
+/// # Errors
+/// [`Status::Memory`].
+pub fn shape(context: &mut RxContext, dims: &[i64]) -> Made {
+    let object = unset_shape(context, dims.len() as u32)?;
+    // SAFETY: the new block has as many dimensions as `dims` behind its header.
+    unsafe {
+        let to = (&raw mut (*object.cast::<RxShape>().as_ptr()).dims).cast::<i64>();
+        to.copy_from_nonoverlapping(dims.as_ptr(), dims.len());
+    }
+    Ok(object)
+}
+
+/// A copy of text, which ends with a NUL there.
+///
+/// # Errors
+/// [`Status::Memory`], also for 4 GiB or more.
+pub fn string(context: &mut RxContext, text: &[u8]) -> Made {
+    let length = text.len() as u64;
+    let Ok(count) = u32::try_from(length) else {
+        return Err(context.out_of_memory(length));
+    };
+    let object = alloc(context, Kind::String, 0, count, 17 + length)?;
+    // SAFETY: the new block has the bytes of `text` and one more behind its header.
+    unsafe {
+        let to = (&raw mut (*object.cast::<RxString>().as_ptr()).bytes).cast::<u8>();
+        to.copy_from_nonoverlapping(text.as_ptr(), text.len());
+        to.add(text.len()).write(0);
+    }
+    Ok(object)
+}
+
+/// A host pointer with its destructor.
 ///
 /// # Safety
-/// `ctx` is a context; `dims` has `ndim` elements.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_make_shape(
-    ctx: *mut RxContext,
-    ndim: u32,
-    dims: *const i64,
-) -> *mut RxObject {
-    // SAFETY: `ctx` is live, and `dims` has `ndim` numbers.
-    unsafe {
-        if !given(ctx, "rx_make_shape: `dims`", dims, ndim.into()) {
-            return null_mut();
-        }
-        let object = rx_alloc_shape(ctx, ndim);
-        if !object.is_null() && ndim > 0 {
-            let to = (&raw mut (*object.cast::<RxShape>()).dims).cast();
-            copy_nonoverlapping(dims, to, ndim as usize);
-        }
-        object
-    }
-}
-
-/// Sets the fields of a new object, or releases them when it is null.
-unsafe fn fill(
-    ctx: *mut RxContext,
-    object: *mut RxObject,
-    fields: u32,
-    values: *const *mut RxObject,
-) -> *mut RxObject {
-    // SAFETY: `object` is null or has `fields` fields, and `values` as many owned references.
-    unsafe {
-        if object.is_null() {
-            for i in 0..fields as usize {
-                rx_release(ctx, *values.add(i));
-            }
-        } else if fields > 0 {
-            let to = (&raw mut (*object.cast::<RxFields>()).fields).cast();
-            copy_nonoverlapping(values, to, fields as usize);
-        }
-        object
-    }
-}
-
-/// A tuple of owned values; on failure they are released.
+/// `destroy` may be called with `pointer` once.
 ///
-/// # Safety
-/// `ctx` is a context; `values` has `fields` owned values.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_make_tuple(
-    ctx: *mut RxContext,
-    fields: u32,
-    values: *const *mut RxObject,
-) -> *mut RxObject {
-    // SAFETY: `ctx` is live, and `values` has `fields` owned references.
-    unsafe {
-        if !given(ctx, "rx_make_tuple: `values`", values, fields.into()) {
-            return null_mut();
-        }
-        fill(ctx, rx_alloc_tuple(ctx, fields), fields, values)
-    }
-}
-
-/// Creates an ADT instance from owned values; on failure they are released.
-///
-/// # Safety
-/// `ctx` is a context; `values` has `fields` owned values.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_make_adt(
-    ctx: *mut RxContext,
-    tag: u32,
-    fields: u32,
-    values: *const *mut RxObject,
-) -> *mut RxObject {
-    // SAFETY: `ctx` is live, and `values` has `fields` owned references.
-    unsafe {
-        if !given(ctx, "rx_make_adt: `values`", values, fields.into()) {
-            return null_mut();
-        }
-        fill(ctx, rx_alloc_adt(ctx, tag, fields), fields, values)
-    }
-}
-
-/// A copy of text.
-///
-/// # Safety
-/// `ctx` is a context; `bytes` has `length` bytes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_make_string(
-    ctx: *mut RxContext,
-    bytes: *const c_char,
-    length: u64,
-) -> *mut RxObject {
-    // SAFETY: `ctx` is null or live, and `bytes` has `length` bytes.
-    unsafe {
-        if ctx.is_null() || !given(ctx, "rx_make_string: `bytes`", bytes, length) {
-            return null_mut();
-        }
-        let Ok(count) = u32::try_from(length) else {
-            return (*ctx).out_of_memory(length);
-        };
-        let object = alloc(ctx, Kind::String, 0, count, 17 + length);
-        if !object.is_null() {
-            let to: *mut u8 = (&raw mut (*object.cast::<RxString>()).bytes).cast();
-            if length > 0 {
-                copy_nonoverlapping(bytes.cast(), to, count as usize);
-            }
-            *to.add(count as usize) = 0;
-        }
-        object
-    }
-}
-
-/// A host pointer.
-///
-/// # Safety
-/// `ctx` is a context; `destroy` may be called with `pointer` once.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_make_foreign(
-    ctx: *mut RxContext,
+/// # Errors
+/// [`Status::Memory`].
+pub unsafe fn foreign(
+    context: &mut RxContext,
     pointer: *mut c_void,
     destroy: Option<unsafe extern "C" fn(*mut c_void)>,
-) -> *mut RxObject {
-    // SAFETY: `ctx` is live; the block of 32 bytes holds an `RxForeign`.
+) -> Made {
+    let object = alloc(context, Kind::Foreign, 0, 0, size_of::<RxForeign>() as u64)?;
+    let foreign = object.cast::<RxForeign>().as_ptr();
+    // SAFETY: the new block has the size of the structure.
     unsafe {
-        let object = alloc(ctx, Kind::Foreign, 0, 0, 32);
-        if let Some(foreign) = object.cast::<RxForeign>().as_mut() {
-            foreign.pointer = pointer;
-            foreign.destroy = destroy;
-        }
-        object
+        (&raw mut (*foreign).pointer).write(pointer);
+        (&raw mut (*foreign).destroy).write(destroy);
     }
+    Ok(object)
 }
 
-/// Scratch memory; null after an error.
+/// Bytes before scratch memory: its header, which is kept apart by a cache line.
+const SCRATCH_HEAD: usize = 64;
+
+/// Scratch memory, aligned to 64; null after an error.
 ///
 /// # Safety
-/// `ctx` is a context.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_scratch_alloc(ctx: *mut RxContext, bytes: u64) -> *mut c_void {
-    // SAFETY: `ctx` is live; the block holds 64 bytes more than what is handed out.
-    unsafe {
-        let size = bytes.saturating_add(127) & !63;
-        let object = alloc(ctx, Kind::Raw, 0, 0, size);
-        if object.is_null() {
-            null_mut()
-        } else {
-            object.cast::<u8>().add(64).cast()
-        }
+/// `ctx` is null or a context that lives, to which no reference is used until this returns.
+pub(crate) unsafe fn scratch_alloc(ctx: *mut RxContext, bytes: u64) -> *mut c_void {
+    // SAFETY: null or a context that nobody else uses now.
+    let Some(context) = (unsafe { ctx.as_mut() }) else {
+        return null_mut();
+    };
+    let size = bytes.saturating_add(SCRATCH_HEAD as u64 + 63) & !63;
+    match alloc(context, Kind::Raw, 0, 0, size) {
+        // SAFETY: the block has `SCRATCH_HEAD` bytes more than are asked for.
+        Ok(object) => unsafe { object.byte_add(SCRATCH_HEAD) }.as_ptr().cast(),
+        Err(_) => null_mut(),
     }
 }
 
 /// Frees scratch memory.
 ///
 /// # Safety
-/// `pointer` is null or from [`rx_scratch_alloc`] of the same context.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_scratch_free(ctx: *mut RxContext, pointer: *mut c_void) {
-    if pointer.is_null() {
+/// `pointer` is null or from [`scratch_alloc`] of the same context, and not used any more.
+pub(crate) unsafe fn scratch_free(ctx: *mut RxContext, pointer: *mut c_void) {
+    let Some(memory) = NonNull::new(pointer.cast::<u8>()) else {
         return;
-    }
-    // SAFETY: the header stands 64 bytes before.
+    };
+    // SAFETY: `scratch_alloc` put the header `SCRATCH_HEAD` bytes before, in a block of this
+    // context's heap. Nobody uses the context behind `settle`.
     unsafe {
-        let object = pointer.cast::<u8>().sub(64).cast::<RxObject>();
-        (*ctx).heap.release(object.cast(), (*object).cls);
+        let object = memory.sub(SCRATCH_HEAD);
+        let class = object.cast::<RxObject>().as_ref().cls;
+        (*ctx).heap.release(Block::of(object, class));
         RxContext::settle(ctx);
     }
 }
 
-/// Like [`rx_scratch_free`] for all of `count` pointers.
-///
-/// # Safety
-/// `pointers` points at `count` pointers, each null or from [`rx_scratch_alloc`] of the same
-/// context.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_scratch_free_all(
-    ctx: *mut RxContext,
-    pointers: *const *mut c_void,
-    count: i64,
-) {
-    for i in 0..usize::try_from(count).unwrap_or(0) {
-        // SAFETY: there are `count` of them.
-        unsafe { rx_scratch_free(ctx, *pointers.add(i)) };
-    }
-}
-
-/// The kind; 0 for null.
-///
-/// # Safety
-/// `object` is null or a live value.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_kind(object: *const RxObject) -> i32 {
-    // SAFETY: `object` is null or a live object.
-    unsafe { object.as_ref() }.map_or(0, |o| i32::from(o.kind))
-}
-
-/// The header's tag; 0 for null.
-///
-/// # Safety
-/// `object` is null or a live value.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_tag(object: *const RxObject) -> u32 {
-    // SAFETY: `object` is null or a live object.
-    unsafe { object.as_ref() }.map_or(0, |o| o.tag)
-}
-
-/// Fields, captures, dimensions or bytes; 0 for null.
-///
-/// # Safety
-/// `object` is null or a live value.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_field_count(object: *const RxObject) -> u32 {
-    // SAFETY: `object` is null or a live object.
-    unsafe { object.as_ref() }.map_or(0, |o| o.count)
-}
-
-/// Returns a field, capture or the cell's value, borrowed; null when there is none.
-///
-/// # Safety
-/// `object` is null or a live value.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_field(object: *const RxObject, index: u32) -> *mut RxObject {
-    if object.is_null() {
-        return null_mut();
-    }
-    // SAFETY: `object` is null or a live object, with as many children as its header says.
-    unsafe { children(object) }
-        .get(index as usize)
-        .copied()
-        .unwrap_or(null_mut())
-}
-
 /// Returns true for a live value of this kind.
+///
+/// # Safety
+/// `object` is null or a live value.
+#[inline]
 pub(crate) unsafe fn is(object: *const RxObject, kind: Kind) -> bool {
-    // SAFETY: `object` is null or a live object.
+    // SAFETY: null or a live value.
     unsafe { object.as_ref() }.is_some_and(|o| o.kind == kind as u8)
-}
-
-/// The dimensions of a shape value.
-///
-/// # Safety
-/// `object` is null or a live value.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_shape_dims(object: *const RxObject) -> *const i64 {
-    // SAFETY: `object` is null or a live object; a shape's dimensions follow its header.
-    unsafe {
-        if !is(object, Kind::Shape) {
-            return null();
-        }
-        (&raw const (*object.cast::<RxShape>()).dims).cast()
-    }
-}
-
-/// The text of a string.
-///
-/// # Safety
-/// `object` is null or a live value.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_string_bytes(object: *const RxObject) -> *const c_char {
-    // SAFETY: `object` is null or a live object; a string's bytes follow its header.
-    unsafe {
-        if !is(object, Kind::String) {
-            return null();
-        }
-        (&raw const (*object.cast::<RxString>()).bytes).cast()
-    }
-}
-
-/// The host's pointer.
-///
-/// # Safety
-/// `object` is null or a live value.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_foreign_pointer(object: *const RxObject) -> *mut c_void {
-    // SAFETY: `object` is null or a live object; a foreign one is an `RxForeign`.
-    unsafe {
-        if !is(object, Kind::Foreign) {
-            return null_mut();
-        }
-        (*object.cast::<RxForeign>()).pointer
-    }
-}
-
-/// Writes a cell.
-///
-/// # Safety
-/// `cell` is a live cell of `ctx`; `value` is owned.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_ref_set(
-    ctx: *mut RxContext,
-    cell: *mut RxObject,
-    value: *mut RxObject,
-) {
-    // SAFETY: `ctx` and `cell` are live, `value` is an owned reference. The new value is in place
-    // before the old one goes, whose destructor may look at the cell.
-    unsafe {
-        if !is(cell, Kind::Ref) {
-            rx_release(ctx, value);
-            guard(ctx, |context| {
-                context.fail(Status::Argument, "rx_ref_set: the value is no cell")
-            });
-            return;
-        }
-        let old = std::mem::replace(&mut (*cell.cast::<RxRef>()).value, value);
-        rx_release(ctx, old);
-    }
-}
-
-/// Calls a closure through its C entry.
-///
-/// # Safety
-/// `closure` is null or a live value; `args` has `nargs` owned values; `out` is writable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_call_closure(
-    ctx: *mut RxContext,
-    closure: *mut RxObject,
-    args: *const *mut RxObject,
-    nargs: i32,
-    out: *mut *mut RxObject,
-) -> i32 {
-    // SAFETY: `ctx` is live, `closure` null or live, `args` has `nargs` owned values, and `out`
-    // room for one.
-    unsafe {
-        if !given(ctx, "rx_call_closure: `args`", args, nargs.max(0) as u64) {
-            return Status::Argument as i32;
-        }
-        if out.is_null() {
-            for i in 0..nargs.max(0) as usize {
-                rx_release(ctx, *args.add(i));
-            }
-            return crate::packed::no_place(ctx, "rx_call_closure: `out` is NULL");
-        }
-        let entry = if is(closure, Kind::Closure) && (*closure).tag as i32 == nargs {
-            (*closure.cast::<RxClosure>()).entry
-        } else {
-            None
-        };
-        if let Some(entry) = entry {
-            let status = entry(ctx, closure.cast(), args, nargs, out);
-            if status != 0 {
-                *out = null_mut();
-            }
-            return status;
-        }
-        for i in 0..nargs.max(0) as usize {
-            rx_release(ctx, *args.add(i));
-        }
-        *out = null_mut();
-        guard(ctx, |context| {
-            context.fail(
-                Status::Argument,
-                &format!("rx_call_closure: no function that takes {nargs} arguments"),
-            )
-        })
-    }
 }

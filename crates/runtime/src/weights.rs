@@ -2,9 +2,8 @@
 //!
 //! `relaxc --weights external` leaves the elements of large constants out of the object and writes
 //! them to a file. The object has a table of the tensors that need them; every entry calls
-//! [`rx_weights_map`] first, which maps the file once and sets the tensors' data.
+//! `rx_weights_map` first, which maps the file once and sets the tensors' data.
 
-use crate::context::{RxContext, Status, guard, text};
 use crate::object::RxTensor;
 use std::ffi::c_char;
 use std::io::Read;
@@ -130,48 +129,34 @@ impl Hash {
 /// Files up to this size are read, not mapped: nobody can change or truncate the process's copy.
 const SMALL: u64 = 16 << 20;
 
-/// Maps the weights' file (reads it where it is small, or `RELAX_WEIGHTS_COPY` is 1) and sets the
-/// data of the tensors in the table, once for the process.
-///
-/// The path of the file is given by `RELAX_WEIGHTS` (the file, or its folder); without it, the file
-/// is next to the program or library that contains the table. A file that is missing, or has
-/// another length or other contents than the program was compiled with, is an error that says so. A
-/// mapped file must not change while the process runs: what others write into it may be read, and
-/// truncating it ends the process (SIGBUS).
-///
-/// # Safety
-/// `weights` is a table that `relaxc` made.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_weights_map(ctx: *mut RxContext, weights: *const RxWeights) -> i32 {
-    static ONE: Mutex<()> = Mutex::new(());
-    // SAFETY: `weights` is a live table.
-    let table = unsafe { &*weights };
-    if table.ready.load(Ordering::Acquire) == 1 {
-        return 0;
+impl RxWeights {
+    /// Returns true once the data of the tensors is set.
+    #[inline]
+    pub fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire) == 1
     }
-    guard(ctx, |context| {
+
+    /// Maps the weights' file of this name (reads it where it is small, or `RELAX_WEIGHTS_COPY` is
+    /// 1) and lets `set` set the data of the tensors to its bytes, once for the process.
+    ///
+    /// The path of the file is given by `RELAX_WEIGHTS` (the file, or its folder); without it, the
+    /// file is next to the program or library that contains the table. A mapped file must not
+    /// change while the process runs: what others write into it may be read, and truncating it ends
+    /// the process (SIGBUS).
+    ///
+    /// # Errors
+    /// A file that is missing, or has another length or other contents than the program was
+    /// compiled with.
+    pub fn load(&self, name: &str, set: impl FnOnce(&'static [u8])) -> Result<(), String> {
+        static ONE: Mutex<()> = Mutex::new(());
         let _held = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-        if table.ready.load(Ordering::Acquire) == 1 {
-            return 0;
+        if !self.is_ready() {
+            let path = find(name, std::ptr::from_ref(self).cast())?;
+            set(open(&path, self)?);
+            self.ready.store(1, Ordering::Release);
         }
-        // SAFETY: the table's texts end with a zero.
-        let name = unsafe { text(table.file) };
-        let bytes = match find(&name, weights.cast()).and_then(|path| open(&path, table)) {
-            Ok(bytes) => bytes,
-            Err(message) => return context.fail(Status::Argument, &message),
-        };
-        // SAFETY: the table has `count` tensors, their elements lie in the file (its hash is
-        // right), and nobody reads them before `ready` is set.
-        unsafe {
-            let first = weights.cast::<u8>().add(TABLE_HEAD).cast::<RxWeight>();
-            for i in 0..table.count as usize {
-                let RxWeight { tensor, offset } = *first.add(i);
-                (*tensor).data = bytes.as_ptr().add(offset as usize).cast_mut().cast();
-            }
-        }
-        table.ready.store(1, Ordering::Release);
-        0
-    })
+        Ok(())
+    }
 }
 
 fn find(name: &str, inside: *const u8) -> Result<PathBuf, String> {
@@ -210,16 +195,16 @@ fn image(inside: *const u8) -> Option<PathBuf> {
     #[cfg(unix)]
     {
         use std::os::unix::ffi::OsStrExt;
-        // SAFETY: the structure is plain data that the call fills; the name lives as long as the
-        // image.
-        unsafe {
-            let mut info: libc::Dl_info = std::mem::zeroed();
-            if libc::dladdr(inside.cast(), &mut info) == 0 || info.dli_fname.is_null() {
-                return None;
-            }
-            let name = std::ffi::CStr::from_ptr(info.dli_fname);
-            std::fs::canonicalize(std::ffi::OsStr::from_bytes(name.to_bytes())).ok()
+        // SAFETY: plain data, for which zeros are valid.
+        let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+        // SAFETY: the call takes any address, and fills the structure.
+        let found = unsafe { libc::dladdr(inside.cast(), &mut info) } != 0;
+        if !found || info.dli_fname.is_null() {
+            return None;
         }
+        // SAFETY: a name that ends with a zero and lives as long as the image.
+        let name = unsafe { std::ffi::CStr::from_ptr(info.dli_fname) };
+        std::fs::canonicalize(std::ffi::OsStr::from_bytes(name.to_bytes())).ok()
     }
     #[cfg(not(unix))]
     {
@@ -260,14 +245,13 @@ fn open(path: &Path, table: &RxWeights) -> Result<&'static [u8], String> {
 fn read(mut file: std::fs::File, length: usize) -> std::io::Result<&'static [u8]> {
     let memory = || std::io::Error::from(std::io::ErrorKind::OutOfMemory);
     let layout = std::alloc::Layout::from_size_align(length.max(1), 64).map_err(|_| memory())?;
-    // SAFETY: the block has a size, is set to zeros, and is never given back.
-    let bytes = unsafe {
-        let block = std::alloc::alloc_zeroed(layout);
-        if block.is_null() {
-            return Err(memory());
-        }
-        std::slice::from_raw_parts_mut(block, length)
-    };
+    // SAFETY: the layout has a size.
+    let block = unsafe { std::alloc::alloc_zeroed(layout) };
+    if block.is_null() {
+        return Err(memory());
+    }
+    // SAFETY: the block has `length` bytes, which are set, and is never given back.
+    let bytes = unsafe { std::slice::from_raw_parts_mut(block, length) };
     file.read_exact(bytes)?;
     Ok(bytes)
 }
@@ -275,21 +259,15 @@ fn read(mut file: std::fs::File, length: usize) -> std::io::Result<&'static [u8]
 #[cfg(unix)]
 fn map(file: &std::fs::File, _: &Path, length: usize) -> std::io::Result<&'static [u8]> {
     use std::os::fd::AsRawFd;
-    // SAFETY: a private, readable mapping of an open file that is never unmapped.
-    unsafe {
-        let at = libc::mmap(
-            std::ptr::null_mut(),
-            length.max(1),
-            libc::PROT_READ,
-            libc::MAP_PRIVATE,
-            file.as_raw_fd(),
-            0,
-        );
-        if at == libc::MAP_FAILED {
-            return Err(std::io::Error::last_os_error());
-        }
-        Ok(std::slice::from_raw_parts(at.cast(), length))
+    let (access, flags) = (libc::PROT_READ, libc::MAP_PRIVATE);
+    let (none, bytes) = (std::ptr::null_mut(), length.max(1));
+    // SAFETY: a new private mapping of an open file, wherever the system puts it.
+    let at = unsafe { libc::mmap(none, bytes, access, flags, file.as_raw_fd(), 0) };
+    if at == libc::MAP_FAILED {
+        return Err(std::io::Error::last_os_error());
     }
+    // SAFETY: the mapping has `length` bytes or more, may be read, and is never unmapped.
+    Ok(unsafe { std::slice::from_raw_parts(at.cast(), length) })
 }
 
 #[cfg(not(unix))]

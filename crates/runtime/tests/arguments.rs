@@ -5,20 +5,24 @@ use std::ffi::{CStr, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use relax_runtime::context::{
-    RxContext, Status, rx_clear_error, rx_context_create, rx_context_destroy, rx_heap_stats,
-    rx_last_error, rx_last_status, rx_set_threads,
+use relax_runtime::capi::context::{
+    rx_context_create, rx_context_destroy, rx_heap_stats, rx_set_threads,
 };
-use relax_runtime::dlpack::{DLDevice, DLManagedTensor, DLTensor, rx_from_dlpack, rx_to_dlpack};
-use relax_runtime::object::{DLDataType, rx_unit};
-use relax_runtime::packed::{rx_call_dps_packed, rx_call_packed};
-use relax_runtime::release::rx_release;
-use relax_runtime::tensor::look::rx_tensor_data;
-use relax_runtime::tensor::{rx_alloc_tensor, rx_tensor_borrow, rx_tensor_copy};
-use relax_runtime::threads::rx_parallel_for;
-use relax_runtime::values::{
-    rx_alloc_tuple, rx_call_closure, rx_make_shape, rx_make_string, rx_make_tuple, rx_ref_set,
+use relax_runtime::capi::counts::rx_release;
+use relax_runtime::capi::dlpack::{rx_from_dlpack, rx_to_dlpack};
+use relax_runtime::capi::errors::{rx_clear_error, rx_last_error, rx_last_status};
+use relax_runtime::capi::fields::rx_ref_set;
+use relax_runtime::capi::functions::{rx_call_closure, rx_call_dps_packed, rx_call_packed};
+use relax_runtime::capi::tensors::{
+    rx_alloc_tensor, rx_tensor_borrow, rx_tensor_copy, rx_tensor_data,
 };
+use relax_runtime::capi::threads::rx_parallel_for;
+use relax_runtime::capi::values::{
+    rx_alloc_tuple, rx_make_shape, rx_make_string, rx_make_tuple, rx_unit,
+};
+use relax_runtime::context::{RxContext, Status};
+use relax_runtime::dlpack::{DLDevice, DLManagedTensor, DLTensor};
+use relax_runtime::object::DLDataType;
 
 /// A context for one test.
 struct Context(*mut RxContext);

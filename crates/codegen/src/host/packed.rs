@@ -5,12 +5,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
 use relax_base::BoxError;
-use relax_runtime::context::{RxContext, Status, rx_last_error, rx_set_error};
+use relax_runtime::capi::counts::rx_release;
+use relax_runtime::capi::errors::{rx_last_error, rx_set_error};
+use relax_runtime::capi::fields::rx_kind;
+use relax_runtime::capi::functions::rx_register_packed;
+use relax_runtime::capi::tensors::rx_tensor_copy;
+use relax_runtime::capi::values::{rx_alloc_adt, rx_alloc_tuple};
+use relax_runtime::context::{RxContext, Status};
 use relax_runtime::object::{IMMORTAL, Kind, RxFields, RxObject, Storage};
-use relax_runtime::packed::rx_register_packed;
-use relax_runtime::release::rx_release;
-use relax_runtime::tensor::rx_tensor_copy;
-use relax_runtime::values::{rx_alloc_adt, rx_alloc_tuple, rx_kind};
 use relax_tensor::{Tensor, Value};
 
 use crate::Error;

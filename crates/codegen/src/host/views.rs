@@ -1,8 +1,8 @@
 //! Calls with tensors in external memory, which allocate nothing but the result.
 
+use relax_runtime::capi::fields::rx_kind;
+use relax_runtime::capi::tensors::rx_tensor_borrow;
 use relax_runtime::object::{Kind, RxObject};
-use relax_runtime::tensor::rx_tensor_borrow;
-use relax_runtime::values::rx_kind;
 use relax_tensor::{DType, Value};
 use std::ptr::null_mut;
 

@@ -5,9 +5,10 @@
 //! block is returned to the system when it is released, new blocks are filled with a byte pattern,
 //! and an overwritten fence aborts the program with a message.
 
+use std::ptr::NonNull;
 use std::sync::OnceLock;
 
-use super::{Heap, LARGEST};
+use super::{Block, FENCED, Heap, LARGEST};
 
 /// The bytes of a fence on either side; the first one begins with the block's size.
 const FENCE: usize = 64;
@@ -22,21 +23,29 @@ pub(super) fn wanted() -> bool {
     *WANTED.get_or_init(|| std::env::var_os("RELAX_HEAP").is_some_and(|v| v == "debug"))
 }
 
-/// The bytes of a block.
-pub(super) fn size(block: *const u8) -> u64 {
-    // SAFETY: a block of this kind has its size before it.
-    unsafe { block.sub(FENCE).cast::<u64>().read() }
+/// The first byte of the fence before a fenced block.
+fn start(block: &Block) -> NonNull<u8> {
+    // SAFETY: `alloc_fenced` put the block `FENCE` bytes behind the start of its allocation.
+    unsafe { block.at.sub(FENCE) }
+}
+
+/// The bytes of a fenced block.
+pub(super) fn size(block: &Block) -> u64 {
+    // SAFETY: `alloc_fenced` wrote the size at the start of the first fence, which is aligned to
+    // 64.
+    unsafe { start(block).cast::<u64>().read() }
 }
 
 /// Returns where a fence was overwritten: before the block, or this far from its start.
-fn broken(block: *const u8) -> Option<String> {
+fn broken(block: &Block) -> Option<String> {
     let size = size(block) as usize;
-    // SAFETY: the fences are part of the allocation.
+    let first = start(block);
+    // SAFETY: the allocation has `FENCE` bytes before the block, the first 8 of which hold the
+    // size, and as many behind its `size` bytes.
     let (before, after) = unsafe {
-        let first = block.sub(FENCE - 8);
         (
-            std::slice::from_raw_parts(first, FENCE - 8),
-            std::slice::from_raw_parts(block.add(size), FENCE),
+            NonNull::slice_from_raw_parts(first.add(8), FENCE - 8).as_ref(),
+            NonNull::slice_from_raw_parts(first.add(FENCE + size), FENCE).as_ref(),
         )
     };
     if before.iter().any(|&b| b != POST) {
@@ -52,45 +61,38 @@ fn broken(block: *const u8) -> Option<String> {
 }
 
 impl Heap {
-    pub(super) fn alloc_fenced(&mut self, size: u64) -> *mut u8 {
+    pub(super) fn alloc_fenced(&mut self, size: u64) -> Option<Block> {
         if size > LARGEST {
-            return std::ptr::null_mut();
+            return None;
         }
         let bytes = size as usize;
-        let start = self.system(bytes + 2 * FENCE, FENCE);
-        if start.is_null() {
-            return start;
-        }
+        let start = self.system(bytes + 2 * FENCE, FENCE)?;
         self.stats.live_objects += 1;
         self.stats.live_bytes += size;
-        // SAFETY: the allocation has room for the block and both fences.
+        // SAFETY: the allocation has `bytes` bytes and two fences, and is aligned to 64.
         unsafe {
             start.write_bytes(POST, bytes + 2 * FENCE);
             start.cast::<u64>().write(size);
-            let block = start.add(FENCE);
-            block.write_bytes(NEW, bytes);
-            block
+            let at = start.add(FENCE);
+            at.write_bytes(NEW, bytes);
+            Some(Block { at, class: FENCED })
         }
     }
 
-    /// Frees a block.
-    ///
-    /// # Safety
-    /// The block came from [`Heap::alloc_fenced`], and is no longer used.
-    pub(super) unsafe fn release_fenced(&mut self, block: *mut u8) {
-        if let Some(what) = broken(block) {
+    /// Frees a block of [`Heap::alloc_fenced`].
+    pub(super) fn release_fenced(&mut self, block: Block) {
+        if let Some(what) = broken(&block) {
             eprintln!("RELAX_HEAP=debug: {what}");
             std::process::abort();
         }
-        let size = size(block);
+        let size = size(&block);
         self.stats.live_objects -= 1;
         self.stats.live_bytes -= size;
         let bytes = size as usize;
-        // SAFETY: `block` was handed out with fences of `FENCE` bytes around its `bytes`.
-        unsafe {
-            block.write_bytes(OLD, bytes);
-            self.give_back(block.sub(FENCE), bytes + 2 * FENCE, FENCE);
-        }
+        let start = start(&block);
+        // SAFETY: the block has `bytes` bytes, which are not used any more: it was given up.
+        unsafe { block.at.write_bytes(OLD, bytes) };
+        self.give_back(start, bytes + 2 * FENCE, FENCE);
     }
 }
 
@@ -102,20 +104,21 @@ mod tests {
     fn fences_tell_what_was_written_beside_a_block() {
         let mut heap = Heap::new();
         heap.fenced = true;
-        let (block, class) = heap.alloc(100);
-        assert!((block as usize).is_multiple_of(64) && heap.room(block, class) == 100);
-        // SAFETY: the fences are ours too.
+        let block = heap.alloc(100).expect("there is memory");
+        assert!(block.at().addr().get().is_multiple_of(64) && heap.room(&block) == 100);
+        let at = block.at();
+        // SAFETY: the block has 100 bytes, and a fence of 64 on either side.
         unsafe {
-            assert_eq!(*block.add(99), NEW);
-            assert_eq!(broken(block), None);
-            block.add(102).write(1);
+            assert_eq!(at.add(99).read(), NEW);
+            assert_eq!(broken(&block), None);
+            at.add(102).write(1);
             let said = "byte 102 of a block of 100 bytes was written";
-            assert_eq!(broken(block).as_deref(), Some(said));
-            block.add(102).write(POST);
-            block.sub(1).write(1);
-            assert!(broken(block).is_some_and(|t| t.contains("before")));
-            block.sub(1).write(POST);
-            heap.release(block, class);
+            assert_eq!(broken(&block).as_deref(), Some(said));
+            at.add(102).write(POST);
+            at.sub(1).write(1);
+            assert!(broken(&block).is_some_and(|t| t.contains("before")));
+            at.sub(1).write(POST);
+            heap.release(block);
         }
         assert_eq!((heap.stats.live_objects, heap.stats.held_bytes), (0, 0));
     }

@@ -7,6 +7,8 @@
 //! Invariant: `pieces` is sorted by address and covers every region without gaps, and of two
 //! neighbours in one region at most one is free.
 
+use std::ptr::NonNull;
+
 /// Sizes are multiples of this.
 const STEP: usize = 4096;
 /// The ratio of a piece's size to the requested one from which it is not split: a later request for
@@ -33,9 +35,14 @@ pub(super) fn rounded(size: usize) -> usize {
     size.next_multiple_of(STEP)
 }
 
+/// The pointer to a piece of a region, whose provenance `add` exposed.
+fn pointer(at: usize) -> Option<NonNull<u8>> {
+    NonNull::new(std::ptr::with_exposed_provenance_mut(at))
+}
+
 impl Large {
     /// Returns a free piece of a rounded size, if there is one.
-    pub(super) fn take(&mut self, size: usize) -> Option<*mut u8> {
+    pub(super) fn take(&mut self, size: usize) -> Option<NonNull<u8>> {
         let fits = |p: &Piece| p.free && p.size >= size && p.size / RATIO <= size;
         let found = self.pieces.iter().enumerate().filter(|(_, p)| fits(p));
         let (k, &piece) = found.min_by_key(|(_, p)| p.size)?;
@@ -54,7 +61,7 @@ impl Large {
             };
             self.pieces.insert(k + 1, rest);
         }
-        Some(std::ptr::with_exposed_provenance_mut(piece.at))
+        pointer(piece.at)
     }
 
     /// Reserves capacity for the pieces of one more region: at most two for every block.
@@ -64,8 +71,8 @@ impl Large {
     }
 
     /// Records a new region, whose one block is in use.
-    pub(super) fn add(&mut self, region: *mut u8, size: usize) {
-        let at = region.expose_provenance();
+    pub(super) fn add(&mut self, region: NonNull<u8>, size: usize) {
+        let at = region.as_ptr().expose_provenance();
         let k = self.pieces.partition_point(|p| p.at < at);
         self.pieces.insert(
             k,
@@ -79,14 +86,15 @@ impl Large {
     }
 
     /// The bytes of a block.
-    pub(super) fn size(&self, block: *const u8) -> usize {
-        let found = self.pieces.binary_search_by_key(&block.addr(), |p| p.at);
+    pub(super) fn size(&self, block: NonNull<u8>) -> usize {
+        let at = block.addr().get();
+        let found = self.pieces.binary_search_by_key(&at, |p| p.at);
         found.map_or(0, |k| self.pieces[k].size)
     }
 
     /// Frees a block and returns its size.
-    pub(super) fn release(&mut self, block: *mut u8) -> usize {
-        let at = block.expose_provenance();
+    pub(super) fn release(&mut self, block: NonNull<u8>) -> usize {
+        let at = block.as_ptr().expose_provenance();
         let Ok(mut k) = self.pieces.binary_search_by_key(&at, |p| p.at) else {
             return 0;
         };
@@ -107,7 +115,7 @@ impl Large {
     }
 
     /// Returns a region of less than `below` bytes without blocks in use, and forgets it.
-    pub(super) fn unused(&mut self, below: usize) -> Option<(*mut u8, usize)> {
+    pub(super) fn unused(&mut self, below: usize) -> Option<(NonNull<u8>, usize)> {
         let whole = |k: usize| {
             let p = self.pieces[k];
             p.first
@@ -117,7 +125,7 @@ impl Large {
         };
         let k = (0..self.pieces.len()).find(|&k| whole(k))?;
         let p = self.pieces.remove(k);
-        Some((std::ptr::with_exposed_provenance_mut(p.at), p.size))
+        Some((pointer(p.at)?, p.size))
     }
 }
 
@@ -128,10 +136,11 @@ mod tests {
     #[test]
     fn pieces_are_cut_and_joined() {
         let mut memory = vec![0u8; 10 * STEP];
+        let region = NonNull::new(memory.as_mut_ptr()).expect("a vector");
         let mut large = Large::default();
         assert!(large.reserve() && large.take(STEP).is_none());
-        large.add(memory.as_mut_ptr(), 10 * STEP);
-        assert_eq!(large.release(memory.as_mut_ptr()), 10 * STEP);
+        large.add(region, 10 * STEP);
+        assert_eq!(large.release(region), 10 * STEP);
         let mut taken = Vec::new();
         for pages in [3, 2, 5] {
             taken.push(large.take(pages * STEP).expect("there is room"));
@@ -146,10 +155,7 @@ mod tests {
         assert_eq!(large.take(10 * STEP), Some(taken[0]));
         assert_eq!(large.release(taken[0]), 10 * STEP);
         assert_eq!(large.unused(10 * STEP), None);
-        assert_eq!(
-            large.unused(usize::MAX),
-            Some((memory.as_mut_ptr(), 10 * STEP))
-        );
+        assert_eq!(large.unused(usize::MAX), Some((region, 10 * STEP)));
         assert!(large.pieces.is_empty());
     }
 }

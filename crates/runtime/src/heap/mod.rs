@@ -13,7 +13,7 @@ mod large;
 
 use large::Large;
 use std::ffi::c_void;
-use std::ptr::null_mut;
+use std::ptr::{NonNull, null_mut};
 
 /// Allocation hooks, as in the C header.
 #[repr(C)]
@@ -60,17 +60,47 @@ const HUGE: u64 = 4 << 20;
 const HUGE_ALIGN: usize = 2 << 20;
 
 struct FreeBlock {
-    next: *mut FreeBlock,
+    next: Option<NonNull<FreeBlock>>,
+}
+
+/// A block in use. Whoever has it may use its memory, and gives it back by [`Heap::release`].
+#[derive(PartialEq, Eq, Debug)]
+pub struct Block {
+    at: NonNull<u8>,
+    class: u16,
+}
+
+impl Block {
+    /// The block whose two parts were kept apart.
+    ///
+    /// # Safety
+    /// Both are those of one block of [`Heap::alloc`] that was not released since.
+    #[inline]
+    pub unsafe fn of(at: NonNull<u8>, class: u16) -> Block {
+        Block { at, class }
+    }
+
+    /// Its first byte.
+    #[inline]
+    pub fn at(&self) -> NonNull<u8> {
+        self.at
+    }
+
+    /// The number of its class, which only the heap understands.
+    #[inline]
+    pub fn class(&self) -> u16 {
+        self.class
+    }
 }
 
 /// See the module's text.
 pub struct Heap {
     allocator: RxAllocator,
-    free: [*mut FreeBlock; CLASSES],
+    free: [Option<NonNull<FreeBlock>>; CLASSES],
     slab: *mut u8,
     slab_left: usize,
     next_slab: usize,
-    slabs: Vec<(*mut u8, usize)>,
+    slabs: Vec<(NonNull<u8>, usize)>,
     large: Large,
     /// Whether blocks are fenced.
     fenced: bool,
@@ -142,7 +172,7 @@ impl Heap {
         };
         Self {
             allocator,
-            free: [null_mut(); CLASSES],
+            free: [None; CLASSES],
             slab: null_mut(),
             slab_left: 0,
             next_slab: SLAB_MIN,
@@ -153,8 +183,13 @@ impl Heap {
         }
     }
 
-    /// Replaces the allocator; returns false when memory was already allocated from the old one.
-    pub fn set_allocator(&mut self, allocator: RxAllocator) -> bool {
+    /// Replaces the allocator; returns false when memory was already allocated from the old one, or
+    /// the new one lacks a function.
+    ///
+    /// # Safety
+    /// The functions keep the contract of C's header as long as the heap lives: blocks have the
+    /// size and alignment that are asked for, and are nobody else's.
+    pub unsafe fn set_allocator(&mut self, allocator: RxAllocator) -> bool {
         if self.stats.held_bytes != 0 || allocator.alloc.is_none() || allocator.free.is_none() {
             return false;
         }
@@ -167,99 +202,114 @@ impl Heap {
         self.fenced
     }
 
-    fn system(&mut self, size: usize, align: usize) -> *mut u8 {
-        let Some(alloc) = self.allocator.alloc else {
-            return null_mut();
-        };
+    fn system(&mut self, size: usize, align: usize) -> Option<NonNull<u8>> {
+        let alloc = self.allocator.alloc?;
         self.stats.system_allocs += 1;
-        // SAFETY: the hook keeps its contract.
-        let block = unsafe { alloc(self.allocator.user, size, align) };
-        if !block.is_null() {
-            self.stats.held_bytes += size as u64;
-            self.stats.peak_bytes = self.stats.peak_bytes.max(self.stats.held_bytes);
-        }
-        block.cast()
+        // SAFETY: `set_allocator`'s contract (or `system_alloc`, for any size and alignment).
+        let block = NonNull::new(unsafe { alloc(self.allocator.user, size, align) })?;
+        self.stats.held_bytes += size as u64;
+        self.stats.peak_bytes = self.stats.peak_bytes.max(self.stats.held_bytes);
+        Some(block.cast())
     }
 
-    fn give_back(&mut self, block: *mut u8, size: usize, align: usize) {
+    /// Returns memory to the allocator: a block that came from `system` with this size and
+    /// alignment, and that nothing in the heap refers to any more.
+    fn give_back(&mut self, block: NonNull<u8>, size: usize, align: usize) {
         self.stats.held_bytes -= size as u64;
         if let Some(free) = self.allocator.free {
             // SAFETY: `block` came from `system` with this size and alignment.
-            unsafe { free(self.allocator.user, block.cast(), size, align) };
+            unsafe { free(self.allocator.user, block.as_ptr().cast(), size, align) };
         }
     }
 
-    /// Returns a block of at least `size` bytes and its class, or null.
+    /// Returns a block of at least `size` bytes, unless memory runs out.
     #[inline]
-    pub fn alloc(&mut self, size: u64) -> (*mut u8, u16) {
+    pub fn alloc(&mut self, size: u64) -> Option<Block> {
         if self.fenced {
-            return (self.alloc_fenced(size), FENCED);
+            return self.alloc_fenced(size);
         }
         let Some(class) = class_of(size) else {
-            return (self.alloc_large(size), LARGE);
+            return self.alloc_large(size);
         };
-        let head = self.free[class];
-        if !head.is_null() {
-            // SAFETY: a block in a list holds a `FreeBlock`.
-            self.free[class] = unsafe { (*head).next };
-            self.stats.live_objects += 1;
-            self.stats.live_bytes += class_size(class);
-            return (head.cast(), class as u16);
+        match self.pop(class) {
+            Some(block) => Some(self.hand_out(block, class)),
+            None => self.alloc_slow(class),
         }
-        self.alloc_slow(class)
+    }
+
+    /// Takes the first block off the list of a class.
+    #[inline]
+    fn pop(&mut self, class: usize) -> Option<NonNull<u8>> {
+        let head = self.free[class]?;
+        // SAFETY: `push` wrote a `FreeBlock` at the start of each block in a list, and nobody else
+        // has the block since.
+        self.free[class] = unsafe { head.read() }.next;
+        Some(head.cast())
+    }
+
+    /// Puts a block that is not used any more into the list of its class.
+    #[inline]
+    fn push(&mut self, block: NonNull<u8>, class: usize) {
+        let block = block.cast::<FreeBlock>();
+        let next = self.free[class];
+        // SAFETY: blocks of every class have 16 bytes or more, aligned to 16: one of class 0 is
+        // never made.
+        unsafe { block.write(FreeBlock { next }) };
+        self.free[class] = Some(block);
+    }
+
+    /// Counts a block of a class as used.
+    #[inline]
+    fn hand_out(&mut self, at: NonNull<u8>, class: usize) -> Block {
+        self.stats.live_objects += 1;
+        self.stats.live_bytes += class_size(class);
+        Block {
+            at,
+            class: class as u16,
+        }
     }
 
     #[cold]
-    fn alloc_slow(&mut self, class: usize) -> (*mut u8, u16) {
+    fn alloc_slow(&mut self, class: usize) -> Option<Block> {
         let (block, class) = if class < SMALL_CLASSES {
-            (self.cut(class), class)
+            (self.cut(class)?, class)
         } else if let Some(larger) = self.larger(class) {
-            let head = self.free[larger];
-            // SAFETY: as in `alloc`.
-            self.free[larger] = unsafe { (*head).next };
-            (head.cast(), larger)
+            (self.pop(larger)?, larger)
         } else {
-            (self.system_or_trim(class_size(class) as usize, 64), class)
+            (self.system_or_trim(class_size(class) as usize, 64)?, class)
         };
-        if !block.is_null() {
-            self.stats.live_objects += 1;
-            self.stats.live_bytes += class_size(class);
-        }
-        (block, class as u16)
+        Some(self.hand_out(block, class))
     }
 
     /// Allocates memory from the allocator; on failure, frees cached blocks of other sizes and
     /// retries.
-    fn system_or_trim(&mut self, size: usize, align: usize) -> *mut u8 {
-        let block = self.system(size, align);
-        if !block.is_null() {
-            return block;
+    fn system_or_trim(&mut self, size: usize, align: usize) -> Option<NonNull<u8>> {
+        if let Some(block) = self.system(size, align) {
+            return Some(block);
         }
         self.trim();
         self.system(size, align)
     }
 
     #[cold]
-    fn alloc_large(&mut self, size: u64) -> *mut u8 {
+    fn alloc_large(&mut self, size: u64) -> Option<Block> {
         if size > LARGEST || !self.large.reserve() {
-            return null_mut();
+            return None;
         }
         let size = large::rounded(size as usize);
-        let block = match self.large.take(size) {
+        let at = match self.large.take(size) {
             Some(block) => block,
-            None => self.new_region(size),
+            None => self.new_region(size)?,
         };
-        if !block.is_null() {
-            self.stats.live_objects += 1;
-            self.stats.live_bytes += size as u64;
-        }
-        block
+        self.stats.live_objects += 1;
+        self.stats.live_bytes += size as u64;
+        Some(Block { at, class: LARGE })
     }
 
     /// Returns a block from a new region. Unused regions that are too small for it are merged into
     /// the new one, so that a program holds its peak of live memory rather than the sum of what
     /// each of its parts once took.
-    fn new_region(&mut self, size: usize) -> *mut u8 {
+    fn new_region(&mut self, size: usize) -> Option<NonNull<u8>> {
         let mut joined = 0;
         while joined < size
             && let Some((region, bytes)) = self.large.unused(size)
@@ -268,95 +318,78 @@ impl Heap {
             joined += bytes;
         }
         let whole = size.max(joined);
-        let region = self.system_or_trim(whole, region_align(whole));
-        if region.is_null() {
-            return region;
-        }
+        let region = self.system_or_trim(whole, region_align(whole))?;
         self.large.add(region, whole);
         if whole == size {
-            return region;
+            return Some(region);
         }
         self.large.release(region);
-        self.large.take(size).unwrap_or(null_mut())
+        self.large.take(size)
     }
 
     /// A class up to half as large again with a free block.
     fn larger(&self, class: usize) -> Option<usize> {
-        (class + 1..(class + 5).min(CLASSES)).find(|&c| !self.free[c].is_null())
+        (class + 1..(class + 5).min(CLASSES)).find(|&c| self.free[c].is_some())
     }
 
     /// Cuts a small block from the current slab, or starts the next slab with several blocks.
-    fn cut(&mut self, class: usize) -> *mut u8 {
+    fn cut(&mut self, class: usize) -> Option<NonNull<u8>> {
         let size = class_size(class) as usize;
         let align = if size.is_multiple_of(64) { 64 } else { 16 };
         let mut skip = self.slab.align_offset(align);
         if self.slab.is_null() || self.slab_left < size + skip {
             if self.slabs.try_reserve(1).is_err() {
-                return null_mut();
+                return None;
             }
             let bytes = self.next_slab;
-            let slab = self.system(bytes, 64);
-            if slab.is_null() {
-                return null_mut();
-            }
+            let slab = self.system(bytes, 64)?;
             self.next_slab = (bytes * 2).min(SLAB_MAX);
             self.slabs.push((slab, bytes));
-            (self.slab, self.slab_left, skip) = (slab, bytes, 0);
+            (self.slab, self.slab_left, skip) = (slab.as_ptr(), bytes, 0);
         }
-        // SAFETY: `skip + size` bytes are left.
-        unsafe {
-            let block = self.slab.add(skip);
-            self.slab = block.add(size);
-            self.slab_left -= skip + size;
-            block
-        }
+        // SAFETY: the slab has `slab_left` bytes from `slab` on, which are at least `skip + size`:
+        // checked above, or a new slab of 16 KiB or more, and a small block has 1 KiB at most.
+        let (block, rest) = unsafe { (self.slab.add(skip), self.slab.add(skip + size)) };
+        self.slab = rest;
+        self.slab_left -= skip + size;
+        NonNull::new(block)
     }
 
-    /// Returns the capacity in bytes of a block in use; `block` and `class` came from one call of
-    /// [`Heap::alloc`].
-    pub fn room(&self, block: *const u8, class: u16) -> u64 {
-        if class == FENCED {
+    /// Returns the capacity of a block in bytes.
+    pub fn room(&self, block: &Block) -> u64 {
+        if block.class == FENCED {
             fenced::size(block)
-        } else if class == LARGE {
-            self.large.size(block) as u64
+        } else if block.class == LARGE {
+            self.large.size(block.at) as u64
         } else {
-            class_size(class.into())
+            class_size(block.class.into())
         }
     }
 
     /// Frees a block.
     ///
     /// # Safety
-    /// `block` and `class` came from one call of [`Heap::alloc`], and the block is no longer used.
+    /// The block is of this heap, and its memory is no longer used.
     #[inline]
-    pub unsafe fn release(&mut self, block: *mut u8, class: u16) {
-        if class == FENCED {
-            // SAFETY: `block` was handed out by this heap and is not used any more.
-            return unsafe { self.release_fenced(block) };
+    pub unsafe fn release(&mut self, block: Block) {
+        if block.class == FENCED {
+            return self.release_fenced(block);
         }
-        if class == LARGE {
-            self.stats.live_objects -= 1;
-            self.stats.live_bytes -= self.large.release(block) as u64;
+        self.stats.live_objects -= 1;
+        if block.class == LARGE {
+            self.stats.live_bytes -= self.large.release(block.at) as u64;
             return;
         }
-        let class = usize::from(class);
-        let block = block.cast::<FreeBlock>();
-        // SAFETY: the block is ours and large enough for a pointer.
-        unsafe { (*block).next = self.free[class] };
-        self.free[class] = block;
-        self.stats.live_objects -= 1;
+        let class = usize::from(block.class);
+        self.push(block.at, class);
         self.stats.live_bytes -= class_size(class);
     }
 
     /// Returns cached large blocks to the allocator.
     pub fn trim(&mut self) {
         for class in SMALL_CLASSES..CLASSES {
-            let mut head = std::mem::replace(&mut self.free[class], null_mut());
-            while !head.is_null() {
-                // SAFETY: as in `alloc`.
-                let next = unsafe { (*head).next };
-                self.give_back(head.cast(), class_size(class) as usize, 64);
-                head = next;
+            while let Some(block) = self.pop(class) {
+                self.give_back(block, class_size(class) as usize, 64);
             }
         }
         while let Some((region, size)) = self.large.unused(usize::MAX) {
@@ -393,30 +426,39 @@ mod tests {
             assert!(class == 1 || class_size(class - 1) < size, "{size}");
         }
         assert_eq!(class_of(CLASSED + 1), None);
-        assert!(Heap::new().alloc(LARGEST + 1).0.is_null());
+        assert!(Heap::new().alloc(LARGEST + 1).is_none());
+    }
+
+    /// A block, which there is memory for.
+    fn block(heap: &mut Heap, size: u64) -> Block {
+        heap.alloc(size).expect("there is memory")
+    }
+
+    /// Frees blocks that came from `block`, and whose memory no test looks at.
+    fn free(heap: &mut Heap, blocks: impl IntoIterator<Item = Block>) {
+        for block in blocks {
+            // SAFETY: each test has one heap, which made all its blocks.
+            unsafe { heap.release(block) };
+        }
     }
 
     #[test]
     fn a_repeated_size_asks_the_system_once() {
         let mut heap = Heap::new();
         for size in [16, 64, 1024, 1025, 100_000, 9 << 20] {
-            let (first, class) = heap.alloc(size);
+            let first = block(&mut heap, size);
+            let (at, class) = (first.at(), first.class());
             let align = if class == LARGE || class_size(class.into()).is_multiple_of(64) {
                 64
             } else {
                 16
             };
-            assert!(
-                !first.is_null() && (first as usize).is_multiple_of(align),
-                "{size}"
-            );
-            // SAFETY: the block is of that class, and not used any more.
-            unsafe { heap.release(first, class) };
+            assert!(at.addr().get().is_multiple_of(align), "{size}");
+            free(&mut heap, [first]);
             let calls = heap.stats.system_allocs;
-            let (second, class) = heap.alloc(size);
-            assert_eq!((first, calls), (second, heap.stats.system_allocs));
-            // SAFETY: as above.
-            unsafe { heap.release(second, class) };
+            let second = block(&mut heap, size);
+            assert_eq!((at, calls), (second.at(), heap.stats.system_allocs));
+            free(&mut heap, [second]);
         }
         assert_eq!((heap.stats.live_objects, heap.stats.live_bytes), (0, 0));
     }
@@ -425,25 +467,19 @@ mod tests {
     fn unused_regions_become_part_of_a_larger_one() {
         let mut heap = Heap::new();
         let size = 100 * 4096;
-        let [a, b, c] = [(); 3].map(|()| heap.alloc(size).0);
-        // SAFETY: blocks of large size that are not used any more.
-        unsafe {
-            heap.release(a, LARGE);
-            heap.release(b, LARGE);
-            // `c` lives: its region stays.
-            let (d, _) = heap.alloc(size + 4096);
-            assert_eq!(heap.stats.held_bytes, 3 * size);
-            heap.release(d, LARGE);
-            let calls = heap.stats.system_allocs;
-            let [a, b] = [(); 2].map(|()| heap.alloc(size).0);
-            assert_eq!(
-                (calls, 3 * size),
-                (heap.stats.system_allocs, heap.stats.held_bytes)
-            );
-            for block in [a, b, c] {
-                heap.release(block, LARGE);
-            }
-        }
+        let [a, b, c] = [(); 3].map(|()| block(&mut heap, size));
+        free(&mut heap, [a, b]);
+        // `c` lives: its region stays.
+        let d = block(&mut heap, size + 4096);
+        assert_eq!(heap.stats.held_bytes, 3 * size);
+        free(&mut heap, [d]);
+        let calls = heap.stats.system_allocs;
+        let [a, b] = [(); 2].map(|()| block(&mut heap, size));
+        assert_eq!(
+            (calls, 3 * size),
+            (heap.stats.system_allocs, heap.stats.held_bytes)
+        );
+        free(&mut heap, [a, b, c]);
         heap.trim();
         assert_eq!(heap.stats.held_bytes, 0);
     }

@@ -16,7 +16,7 @@ use crate::kernels::rows::{largest, load, only, store, total};
 use crate::kernels::simd::{Simd, dispatch};
 use crate::kernels::vmath::exp;
 use crate::threads::{Grain, Share};
-use crate::values::{rx_scratch_alloc, rx_scratch_free};
+use crate::values::{scratch_alloc, scratch_free};
 use crate::{c_enumeration, c_structure};
 use std::ffi::c_void;
 use std::ops::Range;
@@ -544,7 +544,7 @@ pub unsafe extern "C" fn rx_attention_f32(ctx: *mut RxContext, g: *const RxAtten
             let room = g.room();
             let each = (room.keys + room.values + room.scores + room.packed).next_multiple_of(16);
             let threads = context.pool.threads();
-            let scratch = rx_scratch_alloc(context, (each * threads * 4) as u64).cast::<f32>();
+            let scratch = scratch_alloc(context, (each * threads * 4) as u64).cast::<f32>();
             if scratch.is_null() {
                 return context.status;
             }
@@ -563,7 +563,7 @@ pub unsafe extern "C" fn rx_attention_f32(ctx: *mut RxContext, g: *const RxAtten
                 let (g, scratch, room) = shared.get();
                 blocks(g, begin, end, scratch.add(worker * each), room);
             });
-            rx_scratch_free(context, scratch.cast());
+            scratch_free(context, scratch.cast());
             0
         }
     })

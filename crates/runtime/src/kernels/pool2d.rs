@@ -7,7 +7,7 @@ use crate::kernels::pool_lanes;
 use crate::kernels::simd::square::lanes;
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::{Grain, Share};
-use crate::values::{rx_scratch_alloc, rx_scratch_free};
+use crate::values::{scratch_alloc, scratch_free};
 use crate::{c_enumeration, c_structure};
 
 /// The minimum number of elements per thread; several operations each (`--example bench_threads`).
@@ -366,8 +366,7 @@ unsafe fn channels_first(context: &mut RxContext, p: &RxPool2dF32) -> i32 {
     let threads = context.pool.threads();
     // SAFETY: the arrays have the pooling's sizes; channels of the output are disjoint.
     unsafe {
-        let scratch =
-            rx_scratch_alloc(context, room.saturating_mul(threads * 4) as u64).cast::<f32>();
+        let scratch = scratch_alloc(context, room.saturating_mul(threads * 4) as u64).cast::<f32>();
         if scratch.is_null() {
             return context.status;
         }
@@ -392,7 +391,7 @@ unsafe fn channels_first(context: &mut RxContext, p: &RxPool2dF32) -> i32 {
                     }
                 }
             });
-        rx_scratch_free(context, scratch.cast());
+        scratch_free(context, scratch.cast());
     }
     0
 }

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use crate::context::RxContext;
-use crate::values::{rx_scratch_alloc, rx_scratch_free};
+use crate::values::{scratch_alloc, scratch_free};
 
 /// Scratch memory of a context that is freed on drop.
 pub(crate) struct Scratch {
@@ -16,7 +16,7 @@ impl Scratch {
     /// Returns `None` when out of memory, which the context has recorded.
     pub fn new(context: &mut RxContext, bytes: usize) -> Option<Scratch> {
         // SAFETY: the context lives.
-        let memory = unsafe { rx_scratch_alloc(context, bytes.max(1) as u64) };
+        let memory = unsafe { scratch_alloc(context, bytes.max(1) as u64) };
         (!memory.is_null()).then_some(Scratch { context, memory })
     }
 }
@@ -24,6 +24,6 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         // SAFETY: allocated by `new` from the same context.
-        unsafe { rx_scratch_free(self.context, self.memory) };
+        unsafe { scratch_free(self.context, self.memory) };
     }
 }

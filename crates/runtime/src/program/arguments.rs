@@ -6,9 +6,9 @@ use std::path::Path;
 use super::npy::Array;
 use super::{npy, said, zip};
 use crate::context::RxContext;
-use crate::object::{RxFields, RxObject};
-use crate::tensor::rx_tensor_copy;
-use crate::values::rx_alloc_tuple;
+use crate::object::RxObject;
+use crate::tensor::copy;
+use crate::values;
 
 /// A parameter of the entry, and its arrays: itself, or the fields of a tuple.
 #[derive(Clone, Debug)]
@@ -125,9 +125,9 @@ pub fn usage(program: &str, parameters: &[Parameter], result: &str) -> String {
     out
 }
 
-/// Reads the arguments into objects, which the caller owns, also on failure.
+/// Reads the arguments into objects with a reference each that is `out`'s, also on failure.
 pub fn read(
-    ctx: *mut RxContext,
+    context: &mut RxContext,
     parameters: &[Parameter],
     words: &[OsString],
     out: &mut Vec<*mut RxObject>,
@@ -142,21 +142,11 @@ pub fn read(
         for slot in &p.slots {
             open.extend((0..slot.tuples.0).map(|_| Vec::new()));
             let (path, array) = arrays.next().ok_or_else(|| missing(slot))?;
-            let dims = &array.shape;
-            // SAFETY: the context lives; the array has as many bytes as its shape and element type
-            // say.
-            let object = unsafe {
-                rx_tensor_copy(
-                    ctx,
-                    array.dtype,
-                    dims.len() as i32,
-                    dims.as_ptr(),
-                    array.bytes.as_ptr().cast(),
-                )
+            let made = copy(context, array.dtype, array.shape[..].into(), &array.bytes);
+            let Ok(object) = made else {
+                return Err(Wrong::File(path, said(context)));
             };
-            if object.is_null() {
-                return Err(Wrong::File(path, said(ctx)));
-            }
+            let object: *mut RxObject = object.as_ptr().cast();
             // Owned by `out` until a tuple owns it.
             out.push(object);
             if let Some(fields) = open.last_mut() {
@@ -164,8 +154,9 @@ pub fn read(
             }
             for _ in 0..slot.tuples.1 {
                 let fields = open.pop().unwrap_or_default();
-                let object =
-                    tuple(ctx, &fields).ok_or_else(|| Wrong::File(path.clone(), said(ctx)))?;
+                let Some(object) = tuple(context, &fields) else {
+                    return Err(Wrong::File(path, said(context)));
+                };
                 out.retain(|o| !fields.contains(o));
                 out.push(object);
                 if let Some(around) = open.last_mut() {
@@ -174,7 +165,9 @@ pub fn read(
             }
         }
         if p.slots.is_empty() {
-            let object = tuple(ctx, &[]).ok_or_else(|| Wrong::Called(said(ctx)))?;
+            let Some(object) = tuple(context, &[]) else {
+                return Err(Wrong::Called(said(context)));
+            };
             out.push(object);
         }
         debug_assert_eq!(out.len(), first + 1);
@@ -183,19 +176,11 @@ pub fn read(
 }
 
 /// A tuple that owns its fields.
-fn tuple(ctx: *mut RxContext, fields: &[*mut RxObject]) -> Option<*mut RxObject> {
-    // SAFETY: the context lives; the tuple has so many fields, which are unset.
-    unsafe {
-        let tuple = rx_alloc_tuple(ctx, fields.len() as u32);
-        if tuple.is_null() {
-            return None;
-        }
-        let at = (&raw mut (*tuple.cast::<RxFields>()).fields).cast::<*mut RxObject>();
-        for (i, field) in fields.iter().enumerate() {
-            at.add(i).write(*field);
-        }
-        Some(tuple)
-    }
+fn tuple(context: &mut RxContext, fields: &[*mut RxObject]) -> Option<*mut RxObject> {
+    let tuple = values::tuple(context, fields.len() as u32).ok()?;
+    // SAFETY: the tuple is new, with as many fields.
+    unsafe { values::set_fields(tuple, fields) };
+    Some(tuple.as_ptr())
 }
 
 fn missing(slot: &Slot) -> Wrong {

@@ -9,32 +9,25 @@ mod show;
 mod unreadable;
 pub mod zip;
 
-use std::ffi::{CStr, OsString, c_char};
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::ptr::null_mut;
 
-use crate::context::{
-    RxContext, rx_context_create, rx_context_destroy, rx_last_error, rx_set_threads,
-};
+use crate::context::RxContext;
 use crate::object::RxObject;
-use crate::release::rx_release;
+use crate::release::release;
 
-use arguments::{Parameter, Wrong};
+pub use arguments::Parameter;
+use arguments::Wrong;
 pub use unreadable::Unreadable;
 
-/// The description of a program.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct RxProgram {
-    /// The entry.
-    pub entry:
-        unsafe extern "C" fn(*mut RxContext, *const *mut RxObject, i32, *mut *mut RxObject) -> i32,
-    /// The number of parameters.
-    pub count: i32,
-    /// The name and the type of each.
-    pub params: *const [*const c_char; 2],
+/// A program: what is around its entry.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The parameters of the entry.
+    pub parameters: Vec<Parameter>,
     /// The type of its result.
-    pub result: *const c_char,
+    pub result: String,
 }
 
 /// The exit status of success.
@@ -44,61 +37,36 @@ const FAILED: i32 = 1;
 /// It was called incorrectly, or a file cannot be read.
 const WRONG: i32 = 2;
 
-/// Runs a program; the result is its exit code.
-///
-/// # Safety
-/// `argv` has `argc` texts; `program` points to a valid description.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rxprogram_main(
-    argc: i32,
-    argv: *const *const c_char,
-    program: *const RxProgram,
+/// Runs a program with the words that it was called with, the first of which is its own name; the
+/// result is its exit code. The entry is called with a context, arguments that live, and a place
+/// for its result, a value of the context; it returns 0, or the status of the error.
+pub fn main(
+    program: &Program,
+    words: &[OsString],
+    entry: impl FnOnce(*mut RxContext, &[*mut RxObject], &mut *mut RxObject) -> i32,
 ) -> i32 {
-    // SAFETY: `program` is a live description.
-    let program = unsafe { &*program };
-    let words: Vec<OsString> = (0..argc.max(0) as usize)
-        // SAFETY: `argv` has `argc` texts, each of which ends with a zero.
-        .map(|i| word(unsafe { CStr::from_ptr(*argv.add(i)) }))
-        .collect();
-    // SAFETY: the description's texts end with a zero.
-    let text = |p: *const c_char| unsafe { CStr::from_ptr(p) }.to_string_lossy().into_owned();
-    let parameters: Vec<Parameter> = (0..program.count.max(0) as usize)
-        .map(|i| {
-            // SAFETY: the description has `count` parameters.
-            let [name, ty] = unsafe { *program.params.add(i) };
-            Parameter::new(text(name), text(ty))
-        })
-        .collect();
     let name = words
         .first()
         .map_or("program".into(), |w| w.to_string_lossy().into_owned());
     let words = words.get(1..).unwrap_or_default();
     if words.iter().any(|w| w == "--help" || w == "-h") {
-        let usage = arguments::usage(&name, &parameters, &text(program.result));
+        let usage = arguments::usage(&name, &program.parameters, &program.result);
         return match std::io::stdout().write_all(usage.as_bytes()) {
             Ok(()) => WELL,
             Err(_) => WRONG,
         };
     }
-    let ctx = rx_context_create();
+    let ctx = RxContext::create();
     if ctx.is_null() {
         return fail(&name, "out of memory", WRONG);
     }
-    let code = run(ctx, program, &name, &parameters, words);
-    // SAFETY: it was made above, and nothing of it is left.
-    unsafe { rx_context_destroy(ctx) };
-    code
-}
-
-/// An argument, whatever its bytes are.
-fn word(text: &CStr) -> OsString {
-    #[cfg(unix)]
-    {
-        use std::os::unix::ffi::OsStrExt as _;
-        std::ffi::OsStr::from_bytes(text.to_bytes()).to_owned()
+    let code = run(ctx, entry, &name, &program.parameters, words);
+    // SAFETY: `create` made the context, and none of its values is left.
+    unsafe {
+        (*ctx).close();
+        RxContext::settle(ctx);
     }
-    #[cfg(not(unix))]
-    OsString::from(text.to_string_lossy().into_owned())
+    code
 }
 
 fn fail(what: &str, why: &str, code: i32) -> i32 {
@@ -108,57 +76,56 @@ fn fail(what: &str, why: &str, code: i32) -> i32 {
 }
 
 /// Returns the context's last error.
-fn said(ctx: *mut RxContext) -> String {
-    // SAFETY: the context lives, and its text until the next call.
-    let text = unsafe { CStr::from_ptr(rx_last_error(ctx)) };
-    text.to_string_lossy().into_owned()
+fn said(context: &RxContext) -> String {
+    context.last_error().to_string_lossy().into_owned()
 }
 
+/// Runs a program in a context that [`main`] made.
 fn run(
     ctx: *mut RxContext,
-    program: &RxProgram,
+    entry: impl FnOnce(*mut RxContext, &[*mut RxObject], &mut *mut RxObject) -> i32,
     name: &str,
     parameters: &[Parameter],
     words: &[OsString],
 ) -> i32 {
+    // SAFETY: `main` made the context; the entry has not got it yet.
+    let context = unsafe { &mut *ctx };
     if let Ok(threads) = std::env::var("RELAX_THREADS") {
         let known = threads.parse().unwrap_or(-1);
-        if rx_set_threads(ctx, known) != 0 {
-            return fail("RELAX_THREADS", &said(ctx), WRONG);
+        if context.set_threads(known).is_err() {
+            return fail("RELAX_THREADS", &said(context), WRONG);
         }
     }
     let mut objects: Vec<*mut RxObject> = Vec::new();
-    let read = arguments::read(ctx, parameters, words, &mut objects);
     let mut out: *mut RxObject = null_mut();
-    let code = match read {
+    let code = match arguments::read(context, parameters, words, &mut objects) {
         Err(Wrong::Called(why)) => {
             let usage = arguments::usage(name, parameters, "");
             let _ = std::io::stderr().write_all(format!("{name}: {why}\n{usage}").as_bytes());
             WRONG
         }
         Err(Wrong::File(path, why)) => fail(&path, &why, WRONG),
-        Ok(()) => {
-            // SAFETY: the entry has this signature; the objects are live, and its context's.
-            let status = unsafe {
-                (program.entry)(ctx, objects.as_ptr(), objects.len() as i32, &raw mut out)
-            };
-            match status {
-                0 => shown(name, out),
-                _ => fail(name, &said(ctx), FAILED),
-            }
-        }
+        Ok(()) => match entry(ctx, &objects, &mut out) {
+            // SAFETY: the result is a live value.
+            0 => unsafe { shown(name, out) },
+            // SAFETY: the context lives, and the entry has returned.
+            _ => fail(name, &said(unsafe { &*ctx }), FAILED),
+        },
     };
     for object in objects.into_iter().chain([out]).filter(|o| !o.is_null()) {
-        // SAFETY: each is owned here and released once.
-        unsafe { rx_release(ctx, object) };
+        // SAFETY: a live value with a reference that is owned here, each once.
+        unsafe { release(ctx, object) };
     }
     code
 }
 
 /// Prints a result. A closed pipe is not an error.
-fn shown(name: &str, out: *mut RxObject) -> i32 {
+///
+/// # Safety
+/// `out` is a live value.
+unsafe fn shown(name: &str, out: *mut RxObject) -> i32 {
     let mut to = std::io::BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
-    // SAFETY: the result is a live value.
+    // SAFETY: a live value.
     match unsafe { show::value(out, &mut to) }.and_then(|()| to.flush()) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => fail(
             name,

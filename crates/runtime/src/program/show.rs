@@ -4,11 +4,8 @@ use std::io::{Result, Write};
 
 use half::{bf16, f16};
 
-use crate::object::{DL_BFLOAT, DL_FLOAT, DL_INT, Kind, RxObject};
-use crate::tensor::look::{
-    rx_tensor_data, rx_tensor_dtype, rx_tensor_nbytes, rx_tensor_ndim, rx_tensor_shape,
-};
-use crate::values::{rx_field, rx_field_count, rx_kind, rx_tag};
+use crate::object::{DL_BFLOAT, DL_FLOAT, DL_INT, Kind, RxObject, RxTensor, children};
+use crate::tensor::look::tensor as tensor_of;
 
 /// Writes each tensor of a value as a line with its shape and a line for each element, and a line
 /// for each constructor before its fields.
@@ -19,42 +16,22 @@ pub unsafe fn value(value: *mut RxObject, out: &mut dyn Write) -> Result<()> {
     let mut open = vec![value];
     while let Some(value) = open.pop() {
         // SAFETY: parts of a live value live.
-        let kind = unsafe { rx_kind(value) };
-        if kind == Kind::Tensor as i32 {
-            // SAFETY: it is a live tensor.
-            unsafe { tensor(value, out) }?;
+        let found = unsafe { (tensor_of(value), value.as_ref(), children(value)) };
+        if let (Some(found), ..) = found {
+            tensor(found, out)?;
             continue;
         }
-        if kind == Kind::Adt as i32 {
-            // SAFETY: it is a live instance of a data type.
-            let tag = unsafe { rx_tag(value) };
-            writeln!(out, "constructor {tag}")?;
+        let (_, header, children) = found;
+        if let Some(header) = header.filter(|h| h.kind == Kind::Adt as u8) {
+            writeln!(out, "constructor {}", header.tag)?;
         }
-        // SAFETY: it lives.
-        let count = unsafe { rx_field_count(value) };
-        // SAFETY: it has so many fields.
-        let field = |i| unsafe { rx_field(value, i) };
-        open.extend((0..count).rev().map(field));
+        open.extend(children.iter().rev());
     }
     Ok(())
 }
 
-/// # Safety
-/// `t` is a live tensor.
-unsafe fn tensor(t: *mut RxObject, out: &mut dyn Write) -> Result<()> {
-    // SAFETY: `t` is a live tensor, which has as many extents and bytes as it says.
-    let (shape, bytes, dtype) = unsafe {
-        let (rank, len) = (rx_tensor_ndim(t), rx_tensor_nbytes(t));
-        let shape = match rank {
-            0 => &[][..],
-            n => std::slice::from_raw_parts(rx_tensor_shape(t), n as usize),
-        };
-        let bytes = match len {
-            0 => &[][..],
-            n => std::slice::from_raw_parts(rx_tensor_data(t).cast::<u8>(), n as usize),
-        };
-        (shape, bytes, rx_tensor_dtype(t))
-    };
+fn tensor(t: &RxTensor, out: &mut dyn Write) -> Result<()> {
+    let (shape, bytes, dtype) = (t.extents(), t.bytes(), t.dtype);
     let extents: Vec<String> = shape.iter().map(i64::to_string).collect();
     let comma = if shape.len() == 1 { "," } else { "" };
     writeln!(out, "({}{comma})", extents.join(", "))?;

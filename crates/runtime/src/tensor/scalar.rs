@@ -1,82 +1,45 @@
 //! Tensors of rank 0 with a number.
 
-use std::ffi::c_void;
-use std::ptr::{null, null_mut};
-
-use super::block;
+use super::{Dims, Made, alloc, byte_size};
 use crate::context::{RxContext, Status};
-use crate::object::{DL_BFLOAT, DL_BOOL, DL_FLOAT, DL_INT, DL_UINT, DLDataType, RxObject};
-use crate::release::rx_release;
+use crate::object::{DL_BFLOAT, DL_BOOL, DL_FLOAT, DL_INT, DL_UINT, DLDataType};
 
-/// Writes a number as an element; returns false for element types that are not numbers.
+/// Returns the bytes of a number as an element; `None` for element types that are not numbers.
+fn bytes_of(dtype: DLDataType, int: i64, float: f64) -> Option<[u8; 8]> {
+    let word = match (dtype.code, dtype.bits) {
+        (DL_INT | DL_UINT, 8 | 16 | 32 | 64) => int as u64,
+        (DL_BOOL, 8) => u64::from(int != 0),
+        (DL_FLOAT, 16) => half::f16::from_f64(float).to_bits().into(),
+        (DL_BFLOAT, 16) => half::bf16::from_f64(float).to_bits().into(),
+        (DL_FLOAT, 32) => (float as f32).to_bits().into(),
+        (DL_FLOAT, 64) => float.to_bits(),
+        _ => return None,
+    };
+    Some(word.to_le_bytes())
+}
+
+/// A tensor of rank 0 with a number: `int` for integers and booleans, `float` for others.
 ///
-/// # Safety
-/// `to` has room for an element.
-unsafe fn write_number(dtype: DLDataType, to: *mut c_void, int: i64, float: f64) -> bool {
-    // SAFETY: `to` has room for one element of the type.
-    unsafe {
-        match (dtype.code, dtype.bits) {
-            (DL_INT | DL_UINT, 8) => to.cast::<u8>().write_unaligned(int as u8),
-            (DL_INT | DL_UINT, 16) => to.cast::<u16>().write_unaligned(int as u16),
-            (DL_INT | DL_UINT, 32) => to.cast::<u32>().write_unaligned(int as u32),
-            (DL_INT | DL_UINT, 64) => to.cast::<i64>().write_unaligned(int),
-            (DL_BOOL, 8) => to.cast::<u8>().write_unaligned(u8::from(int != 0)),
-            (DL_FLOAT, 16) => {
-                to.cast::<u16>()
-                    .write_unaligned(half::f16::from_f64(float).to_bits());
-            }
-            (DL_BFLOAT, 16) => {
-                to.cast::<u16>()
-                    .write_unaligned(half::bf16::from_f64(float).to_bits());
-            }
-            (DL_FLOAT, 32) => to.cast::<f32>().write_unaligned(float as f32),
-            (DL_FLOAT, 64) => to.cast::<f64>().write_unaligned(float),
-            _ => return false,
+/// # Errors
+/// [`Status::Dtype`] for an element type that is none of numbers; as for [`alloc`].
+pub fn number(context: &mut RxContext, dtype: DLDataType, int: i64, float: f64) -> Made {
+    let dims = Dims::of(0, &[]);
+    let bytes = bytes_of(dtype.canonical(), int, float);
+    let Some(bytes) = bytes.filter(|_| dtype.size() > 0) else {
+        if let Err((status, message)) = byte_size(dtype, dims) {
+            return Err(context.refuse(status, &message));
         }
-    }
-    true
-}
-
-unsafe fn scalar(ctx: *mut RxContext, dtype: DLDataType, int: i64, float: f64) -> *mut RxObject {
-    // SAFETY: `ctx` is live; a tensor of rank 0 has one element.
+        let text = format!("no number of element type {dtype:?}");
+        return Err(context.refuse(Status::Dtype, &text));
+    };
+    let tensor = alloc(context, dtype, dims)?;
+    // SAFETY: a new tensor with an element of `bits` bits, 64 at most: a type of `bytes_of`.
     unsafe {
-        let tensor = block(ctx, dtype, 0, null(), Some(0));
-        if !tensor.is_null() && !write_number((*tensor).dtype, (*tensor).data, int, float) {
-            rx_release(ctx, tensor.cast());
-            (*ctx).fail(
-                Status::Dtype,
-                &format!("no number of element type {dtype:?}"),
-            );
-            return null_mut();
-        }
-        tensor.cast()
+        let t = tensor.as_ref();
+        let size = usize::from(t.dtype.bits / 8);
+        t.data
+            .cast::<u8>()
+            .copy_from_nonoverlapping(bytes.as_ptr(), size);
     }
-}
-
-/// A tensor of rank 0.
-///
-/// # Safety
-/// `ctx` is a context.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_scalar_i64(
-    ctx: *mut RxContext,
-    dtype: DLDataType,
-    value: i64,
-) -> *mut RxObject {
-    // SAFETY: `ctx` is live.
-    unsafe { scalar(ctx, dtype, value, value as f64) }
-}
-
-/// A tensor of rank 0.
-///
-/// # Safety
-/// `ctx` is a context.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_scalar_f64(
-    ctx: *mut RxContext,
-    dtype: DLDataType,
-    value: f64,
-) -> *mut RxObject {
-    // SAFETY: `ctx` is live.
-    unsafe { scalar(ctx, dtype, value as i64, value) }
+    Ok(tensor)
 }

@@ -1,126 +1,149 @@
 //! Tensors over a part of another's memory, or with other extents.
 
-use std::ptr::{copy_nonoverlapping, null_mut};
+use std::ptr::NonNull;
 
 use super::place::{PLACED, list};
-use super::{aligned, block, byte_size, extents};
+use super::{Dims, Made, aligned, bare, byte_size};
 use crate::context::{RxContext, Status};
-use crate::object::{DLDataType, Kind, RxObject, RxTensor, Storage};
-use crate::release::{rx_release, rx_retain};
-use crate::values::is;
+use crate::object::{DLDataType, RxObject, RxTensor, Storage};
+use crate::release::{release, retain};
+use crate::tensor::look::tensor;
+
+/// Returns where a part of a tensor's memory begins, or why there is none.
+fn part(from: &RxTensor, byte_offset: u64, part: &RxTensor) -> Result<*mut u8, (Status, String)> {
+    let end = byte_offset.checked_add(part.nbytes);
+    if end.is_none_or(|end| end > from.nbytes) {
+        let message = format!(
+            "rx_tensor_view: {} bytes at {byte_offset} do not lie within {} bytes",
+            part.nbytes, from.nbytes
+        );
+        return Err((Status::Shape, message));
+    }
+    let data = from.data.cast::<u8>().wrapping_add(byte_offset as usize);
+    if part.nbytes > 0 && !aligned(part.dtype, data.cast()) {
+        let text = "rx_tensor_view: the view is not aligned to its elements";
+        return Err((Status::Argument, text.into()));
+    }
+    Ok(data)
+}
 
 /// A tensor over a part of another's memory.
 ///
 /// # Safety
-/// `ctx` is a context, `base` null or a live value, `shape` has `ndim` elements.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_tensor_view(
+/// `ctx` is a context, `base` null or a live value of it.
+///
+/// # Errors
+/// [`Status::Argument`] and [`Status::Shape`] where `base` has no such part; as for
+/// [`alloc`](super::alloc).
+pub unsafe fn view(
     ctx: *mut RxContext,
     base: *mut RxObject,
     byte_offset: u64,
     dtype: DLDataType,
-    ndim: i32,
-    shape: *const i64,
-) -> *mut RxObject {
-    // SAFETY: `ctx` is null or live, the tensor is live, and `shape` has `ndim` numbers.
+    dims: Dims<'_>,
+) -> Made {
+    // SAFETY: `ctx` is a context that nobody else uses now, `base` null or a live value.
+    let (context, from) = unsafe { (&mut *ctx, tensor(base)) };
+    let Some(from) = from else {
+        let text = "rx_tensor_view: the base is no tensor";
+        return Err(context.refuse(Status::Argument, text));
+    };
+    let new = bare(context, dtype, dims)?;
+    // SAFETY: the tensor is new.
+    let data = match part(from, byte_offset, unsafe { new.as_ref() }) {
+        Ok(data) => data,
+        Err((status, message)) => {
+            let status = context.refuse(status, &message);
+            // SAFETY: the tensor is new, and given up; the base keeps the context alive.
+            unsafe { release(ctx, new.as_ptr().cast()) };
+            return Err(status);
+        }
+    };
+    let root = if from.header.tag == Storage::View as u32 {
+        from.owner.cast::<RxObject>()
+    } else {
+        base
+    };
+    let placed = from.header.flags == PLACED;
+    // SAFETY: `root` is the base, or what it keeps alive. The new tensor is nobody else's; where
+    // the base lies in a block of memory, so does it.
     unsafe {
-        if ctx.is_null() {
-            return null_mut();
+        retain(root);
+        let t = new.as_ptr();
+        (*t).header.tag = Storage::View as u32;
+        (*t).owner = root.cast();
+        (*t).data = data.cast();
+        if placed {
+            list(new);
         }
-        if !is(base, Kind::Tensor) {
-            (*ctx).fail(Status::Argument, "rx_tensor_view: the base is no tensor");
-            return null_mut();
+    }
+    Ok(new)
+}
+
+/// Returns the tensor with another shape of as many elements; consumes `value`.
+///
+/// # Safety
+/// `ctx` is a context, `value` null or a live value of it, a reference to which is given up; the
+/// extents are not the tensor's own.
+///
+/// # Errors
+/// [`Status::Argument`] where it is no tensor, [`Status::Shape`] for another number of elements;
+/// as for [`alloc`](super::alloc).
+pub unsafe fn reshape(ctx: *mut RxContext, value: *mut RxObject, dims: Dims<'_>) -> Made {
+    // SAFETY: a live value, or null.
+    let (dtype, wrong) = match unsafe { tensor(value) } {
+        None => {
+            let text = "rx_tensor_reshape: the argument is no tensor".to_owned();
+            (DLDataType::U8, Some((Status::Argument, text)))
         }
-        let tensor = block(ctx, dtype, ndim, shape, None);
-        if tensor.is_null() {
-            return null_mut();
+        Some(t) if byte_size(t.dtype, dims).ok() != Some(t.nbytes) => {
+            let (old, new) = (t.extents(), dims.extents);
+            let text = format!("a tensor of shape {old:?} cannot take the shape {new:?}");
+            (t.dtype, Some((Status::Shape, text)))
         }
-        let from = base.cast::<RxTensor>();
-        let end = byte_offset.checked_add((*tensor).nbytes);
-        if end.is_none_or(|end| end > (*from).nbytes) {
-            let message = format!(
-                "rx_tensor_view: {} bytes at {byte_offset} do not lie within {} bytes",
-                (*tensor).nbytes,
-                (*from).nbytes
-            );
-            (*ctx).fail(Status::Shape, &message);
-            rx_release(ctx, tensor.cast());
-            return null_mut();
+        Some(t) => (t.dtype, None),
+    };
+    if let Some((status, text)) = wrong {
+        // SAFETY: the context lives; the reference is given up behind the last use of it.
+        unsafe {
+            (*ctx).refuse(status, &text);
+            release(ctx, value);
         }
-        let data = (*from).data.cast::<u8>().wrapping_add(byte_offset as usize);
-        if (*tensor).nbytes > 0 && !aligned((*tensor).dtype, data.cast()) {
-            let text = "rx_tensor_view: the view is not aligned to its elements";
-            (*ctx).fail(Status::Argument, text);
-            rx_release(ctx, tensor.cast());
-            return null_mut();
+        return Err(status);
+    }
+    let this = value.cast::<RxTensor>();
+    // SAFETY: a live tensor.
+    if let Some(own) = unsafe { own_extents(this, dims) } {
+        // SAFETY: nobody else refers to the tensor, and there is room for the extents behind it.
+        unsafe {
+            own.copy_from_nonoverlapping(NonNull::from(dims.extents).cast(), dims.extents.len());
+            (*this).ndim = dims.rank;
         }
-        let root = if (*from).header.tag == Storage::View as u32 {
-            (*from).owner.cast::<RxObject>()
-        } else {
-            base
-        };
-        rx_retain(root);
-        (*tensor).header.tag = Storage::View as u32;
-        (*tensor).owner = root.cast();
-        (*tensor).data = data.cast();
-        if (*from).header.flags == PLACED {
-            list(tensor);
-        }
-        tensor.cast()
+        return NonNull::new(this).ok_or(Status::Internal);
+    }
+    // SAFETY: the context lives, and the value until its reference is given up.
+    unsafe {
+        let new = view(ctx, value, 0, dtype, dims);
+        release(ctx, value);
+        new
     }
 }
 
-/// Returns the tensor with another shape of as many elements; consumes `tensor`.
+/// Returns where a tensor's extents can be replaced by others: behind it, in a block of a heap that
+/// nobody else refers to. The block has space for as many extents as it was created with, or up to
+/// the next 64 bytes.
 ///
 /// # Safety
-/// `ctx` is a context, `tensor` an owned value or null, `shape` has `ndim` elements and is not
-/// the tensor's own.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_tensor_reshape(
-    ctx: *mut RxContext,
-    tensor: *mut RxObject,
-    ndim: i32,
-    shape: *const i64,
-) -> *mut RxObject {
-    // SAFETY: `ctx` is null or live, the tensor is live, and `shape` has `ndim` numbers.
-    unsafe {
-        if ctx.is_null() {
-            return null_mut();
-        }
-        if !is(tensor, Kind::Tensor) {
-            rx_release(ctx, tensor);
-            (*ctx).fail(
-                Status::Argument,
-                "rx_tensor_reshape: the argument is no tensor",
-            );
-            return null_mut();
-        }
-        let t = tensor.cast::<RxTensor>();
-        let dims = extents(ndim, shape);
-        let fits = byte_size((*t).dtype, ndim, dims);
-        if fits.as_ref().ok() != Some(&(*t).nbytes) {
-            let old = extents((*t).ndim, (*t).shape);
-            let message = format!("a tensor of shape {old:?} cannot take the shape {dims:?}");
-            rx_release(ctx, tensor);
-            (*ctx).fail(Status::Shape, &message);
-            return null_mut();
-        }
-        // The block has space for as many extents as it was created with, or up to the next 64
-        // bytes.
-        let own_shape = t.cast::<u8>().add(64).cast::<i64>();
-        let room = ((*t).ndim as usize).next_multiple_of(8);
-        let inplace = (*t).header.refs == 1
-            && (*t).header.cls != 0
-            && (*t).shape == own_shape
-            && dims.len() <= room
-            && !dims.is_empty();
-        if inplace {
-            copy_nonoverlapping(dims.as_ptr(), own_shape, dims.len());
-            (*t).ndim = ndim;
-            return tensor;
-        }
-        let view = rx_tensor_view(ctx, tensor, 0, (*t).dtype, ndim, shape);
-        rx_release(ctx, tensor);
-        view
-    }
+/// `this` is a live tensor.
+unsafe fn own_extents(this: *mut RxTensor, dims: Dims<'_>) -> Option<NonNull<i64>> {
+    // SAFETY: a live tensor.
+    let t = unsafe { &*this };
+    let own = this.wrapping_add(1).cast::<i64>();
+    let room = (t.ndim as usize).next_multiple_of(8);
+    let fits = t.header.refs == 1
+        && t.header.cls != 0
+        && t.shape == own
+        && dims.extents.len() <= room
+        && !dims.extents.is_empty();
+    NonNull::new(own).filter(|_| fits)
 }

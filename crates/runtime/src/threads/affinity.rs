@@ -77,7 +77,7 @@ mod system {
 
     /// Returns the processor that the calling thread is on.
     pub fn here() -> Option<usize> {
-        // SAFETY: it takes and keeps nothing.
+        // SAFETY: it takes nothing and returns a number.
         usize::try_from(unsafe { libc::sched_getcpu() }).ok()
     }
 
@@ -96,7 +96,8 @@ mod system {
 
     /// Binds a thread. Where that is not permitted, it runs anywhere.
     pub fn bind(thread: &JoinHandle<()>, processor: usize) {
-        // SAFETY: as above; the number came from such a set, and the thread was not joined.
+        // SAFETY: a set of processors is plain bits, the number is less than it has (`allowed`), and
+        // the thread was not joined: its handle is there.
         unsafe {
             let mut set: libc::cpu_set_t = zeroed();
             libc::CPU_SET(processor, &mut set);

@@ -1,7 +1,8 @@
 //! Helpers that the kernel tests and benches share.
 #![allow(dead_code)] // Each file uses its part.
 
-use relax_runtime::context::{RxContext, rx_context_create, rx_context_destroy, rx_set_threads};
+use relax_runtime::capi::context::{rx_context_create, rx_context_destroy, rx_set_threads};
+use relax_runtime::context::RxContext;
 use relax_runtime::kernels::conv::{RxConv2dF32, RxConv2dSizes};
 use relax_runtime::kernels::gemm::RxGemmF32;
 use relax_runtime::kernels::gemm::epilogue::RxEpilogue;

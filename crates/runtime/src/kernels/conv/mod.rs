@@ -27,7 +27,7 @@ use crate::kernels::padded::{Padded, Window};
 use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::Simd;
 use crate::threads::{Grain, Share};
-use crate::values::{rx_scratch_alloc, rx_scratch_free};
+use crate::values::{scratch_alloc, scratch_free};
 use crate::{c_enumeration, c_structure};
 use blocks::{Blocks, Task};
 pub use sizes::RxConv2dSizes;
@@ -504,7 +504,7 @@ unsafe fn by(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes, way: Way) -> i
         }
         let mut packed = std::ptr::null_mut();
         if v.weight_packed.is_null() {
-            packed = rx_scratch_alloc(context, (s.packed(way) * 4) as u64).cast::<f32>();
+            packed = scratch_alloc(context, (s.packed(way) * 4) as u64).cast::<f32>();
             if packed.is_null() {
                 return context.status;
             }
@@ -522,7 +522,7 @@ unsafe fn by(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes, way: Way) -> i
             Way::Taps => taps::run(context, v, s, weight),
             _ => in_blocks(context, v, s, way, weight),
         };
-        rx_scratch_free(context, packed.cast());
+        scratch_free(context, packed.cast());
         status
     }
 }

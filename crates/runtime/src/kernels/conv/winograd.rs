@@ -25,7 +25,7 @@ use crate::kernels::gemm::tile::{COLS, Columns, ROWS};
 use crate::kernels::padded::Padded;
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::{Grain, Share};
-use crate::values::{rx_scratch_alloc, rx_scratch_free};
+use crate::values::{scratch_alloc, scratch_free};
 use plan::{IN, LINE, OUT, PARTS, Plan, TAPS, panel, tiles, window};
 pub(super) use plan::{can, cost};
 use std::ops::Range;
@@ -429,7 +429,7 @@ pub(super) unsafe fn run(
     // disjoint places.
     unsafe {
         let floats = kept * copies + room * threads;
-        let scratch = rx_scratch_alloc(context, (floats * 4) as u64).cast::<f32>();
+        let scratch = scratch_alloc(context, (floats * 4) as u64).cast::<f32>();
         if scratch.is_null() {
             return context.status;
         }
@@ -488,7 +488,7 @@ pub(super) unsafe fn run(
                     });
             }
         }
-        rx_scratch_free(context, scratch.cast());
+        scratch_free(context, scratch.cast());
     }
     0
 }

@@ -18,7 +18,7 @@ use crate::context::{RxContext, guard};
 use crate::kernels::simd::square::dispatch_turning;
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::{Grain, Share};
-use crate::values::{rx_scratch_alloc, rx_scratch_free};
+use crate::values::{scratch_alloc, scratch_free};
 use epilogue::{RxEpilogue, Target};
 use few::{dots, one_row};
 use grid::grid;
@@ -466,7 +466,7 @@ pub(crate) unsafe fn gemm(context: &mut RxContext, g: &RxGemmF32) -> i32 {
     unsafe {
         let mut scratch = null_mut();
         if each > 0 {
-            scratch = rx_scratch_alloc(context, (each * parts * 4) as u64).cast::<f32>();
+            scratch = scratch_alloc(context, (each * parts * 4) as u64).cast::<f32>();
             if scratch.is_null() {
                 return context.status;
             }
@@ -491,7 +491,7 @@ pub(crate) unsafe fn gemm(context: &mut RxContext, g: &RxGemmF32) -> i32 {
                 }
             });
         }
-        rx_scratch_free(context, scratch.cast());
+        scratch_free(context, scratch.cast());
     }
     0
 }
@@ -562,7 +562,7 @@ pub unsafe extern "C" fn rx_batch_gemm_f32(
             let way = g.way();
             let sizes = g.scratch(way);
             let each = sizes.0 + sizes.1;
-            let scratch = rx_scratch_alloc(context, (each * threads * 4) as u64).cast::<f32>();
+            let scratch = scratch_alloc(context, (each * threads * 4) as u64).cast::<f32>();
             if scratch.is_null() {
                 return context.status;
             }
@@ -588,7 +588,7 @@ pub unsafe extern "C" fn rx_batch_gemm_f32(
                         serial(&part, way, scratch.add(worker * each));
                     }
                 });
-            rx_scratch_free(context, scratch.cast());
+            scratch_free(context, scratch.cast());
             0
         }
     })

@@ -21,7 +21,7 @@ use crate::kernels::kinds::Kind;
 use crate::kernels::simd::square::dispatch_turning;
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::{Grain, Share};
-use crate::values::{rx_scratch_alloc, rx_scratch_free};
+use crate::values::{scratch_alloc, scratch_free};
 use flat::plain as rows_together;
 pub(crate) use op::apply;
 pub use op::{Op, RxStripOp};
@@ -461,7 +461,7 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
             let plan = &plan;
             let (out, over) = (&plan.out, &plan.over);
             let threads = context.pool.threads();
-            let room = rx_scratch_alloc(context, (plan.room() * threads * 4) as u64).cast::<f32>();
+            let room = scratch_alloc(context, (plan.room() * threads * 4) as u64).cast::<f32>();
             if room.is_null() {
                 return context.status;
             }
@@ -497,7 +497,7 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
                     dispatch!(plain(plan: &Plan<'_>, begin: usize, end: usize, room: *mut f32));
                 }
             });
-            rx_scratch_free(context, room.cast());
+            scratch_free(context, room.cast());
             0
         }
     })
