@@ -45,12 +45,10 @@ pub unsafe extern "C" fn rx_launch(
             return 1;
         }
     }
-    let run = |kernel| {
-        let _: crate::launch::Kernel = kernel;
+    let status = launch.kernel.map_or(1, |kernel| {
         // SAFETY: the kernel's own inputs, and room for its results.
         unsafe { kernel(ctx, inputs, outputs) }
-    };
-    let status = launch.kernel.map_or(1, run);
+    });
     if status != 0 {
         // SAFETY: the place's text ends with a NUL. Results are what was allocated here, or by the
         // kernel before it failed, or null.
