@@ -69,7 +69,7 @@ pub struct RxContext {
 }
 
 impl RxContext {
-    /// A context with one thread, in memory that [`RxContext::settle`] frees. Null when there is
+    /// A context with one thread, in memory that `RxContext::settle` frees. Null when there is
     /// no memory for it.
     pub fn create() -> *mut RxContext {
         let made = catch_unwind(|| {
@@ -91,7 +91,7 @@ impl RxContext {
         made.map_or(null_mut(), Box::into_raw)
     }
 
-    /// Stops the threads. The memory goes with the last value: see [`RxContext::settle`].
+    /// Stops the threads. The memory goes with the last value: see `RxContext::settle`.
     pub fn close(&mut self) {
         self.pool.resize(1);
         self.threads = 1;
