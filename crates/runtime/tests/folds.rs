@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Random, everywhere};
+use common::{Random, everywhere, sweep_of_one};
 use relax_runtime::kernels::combiner::Combiner;
 use relax_runtime::kernels::kinds::Kind;
 use relax_runtime::kernels::sweep::{Op, RxSweep, RxSweepOp, rx_sweep};
@@ -27,21 +27,14 @@ fn reduced<T: Copy + Default + PartialEq + std::fmt::Debug>(
     everywhere(|ctx, isa| {
         let mut out = vec![T::default(); b];
         let sweep = RxSweep {
-            axes: 1,
-            reduced: 2,
-            inputs: 1,
-            constants: 0,
-            ops: 1,
-            temps: 1,
             combiner: combiner as i32,
-            out_type: kind as i32,
-            extents: extents.as_ptr(),
-            data: data.as_ptr(),
-            kinds: kinds.as_ptr(),
-            strides: strides.as_ptr(),
-            values: std::ptr::null(),
-            program: &raw const op,
-            out: out.as_mut_ptr().cast(),
+            ..sweep_of_one(
+                &op,
+                1,
+                (&data, &kinds),
+                (&extents, &strides),
+                (kind, &mut out),
+            )
         };
         // SAFETY: the input has all elements, the result one for each of `b`.
         assert_eq!(unsafe { rx_sweep(ctx, &raw const sweep) }, 0);

@@ -2,12 +2,12 @@
 
 mod common;
 
-use common::everywhere;
+use common::{everywhere, sweep_of_one};
 use half::{bf16, f16};
 use relax_runtime::kernels::functions::rx_vmath_f32;
 use relax_runtime::kernels::kinds::Kind;
 use relax_runtime::kernels::math::Math;
-use relax_runtime::kernels::sweep::{Op, RxSweep, RxSweepOp, rx_sweep};
+use relax_runtime::kernels::sweep::{Op, RxSweepOp, rx_sweep};
 
 const FUNCTIONS: [Math; 18] = [
     Math::Exp,
@@ -64,23 +64,13 @@ fn functions_of_narrow_floats_are_those_of_float32_rounded() {
                 };
                 everywhere(|ctx, isa| {
                     let mut out = vec![7u16; x.len()];
-                    let sweep = RxSweep {
-                        axes: 2,
-                        reduced: 0,
-                        inputs: 1,
-                        constants: 0,
-                        ops: 1,
-                        temps: 1,
-                        combiner: 0,
-                        out_type: kind as i32,
-                        extents: extents.as_ptr(),
-                        data: data.as_ptr(),
-                        kinds: kinds.as_ptr(),
-                        strides: strides.as_ptr(),
-                        values: std::ptr::null(),
-                        program: &raw const op,
-                        out: out.as_mut_ptr().cast(),
-                    };
+                    let sweep = sweep_of_one(
+                        &op,
+                        2,
+                        (&data, &kinds),
+                        (&extents, &strides),
+                        (kind, &mut out),
+                    );
                     // SAFETY: the input and the result have the rows.
                     assert_eq!(unsafe { rx_sweep(ctx, &raw const sweep) }, 0);
                     let mut wanted = vec![0f32; x.len()];

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Random, everywhere};
+use common::{Random, everywhere, sweep_of_one};
 use half::{bf16, f16};
 use relax_runtime::kernels::kinds::Kind;
 use relax_runtime::kernels::sweep::{Op, RxSweep, RxSweepOp, rx_sweep};
@@ -371,23 +371,13 @@ fn columns_are_reduced_over_any_number_of_rows() {
         for op in [COPY, SQUARE] {
             everywhere(|ctx, isa| {
                 let mut out = vec![7i32; wide];
-                let sweep = RxSweep {
-                    axes: 1,
-                    reduced: 1,
-                    inputs: 1,
-                    constants: 0,
-                    ops: 1,
-                    temps: 1,
-                    combiner: 0,
-                    out_type: Kind::I32 as i32,
-                    extents: extents.as_ptr(),
-                    data: data.as_ptr(),
-                    kinds: kinds.as_ptr(),
-                    strides: strides.as_ptr(),
-                    values: std::ptr::null(),
-                    program: &raw const op,
-                    out: out.as_mut_ptr().cast(),
-                };
+                let sweep = sweep_of_one(
+                    &op,
+                    1,
+                    (&data, &kinds),
+                    (&extents, &strides),
+                    (Kind::I32, &mut out),
+                );
                 // SAFETY: the input has the rows, the result an element for each column.
                 assert_eq!(unsafe { rx_sweep(ctx, &raw const sweep) }, 0);
                 for (j, &found) in out.iter().enumerate() {

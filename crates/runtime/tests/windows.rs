@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Random, everywhere};
+use common::{Random, everywhere, sweep_of_one};
 use half::{bf16, f16};
 use relax_runtime::kernels::kinds::Kind;
 use relax_runtime::kernels::sweep::{Op, RxSweep, RxSweepOp, rx_sweep};
@@ -160,21 +160,14 @@ fn check<T: Number + std::fmt::Debug>(
     };
     let (data, kinds) = ([x.as_ptr().cast()], [T::KIND as i32]);
     let sweep = RxSweep {
-        axes: axes.len() as i32,
-        reduced: axes.len() as i32,
-        inputs: 1,
-        constants: 0,
-        ops: 1,
-        temps: 1,
         combiner,
-        out_type: T::KIND as i32,
-        extents: all.as_ptr(),
-        data: data.as_ptr(),
-        kinds: kinds.as_ptr(),
-        strides: strides.as_ptr(),
-        values: std::ptr::null(),
-        program: &op,
-        out: y.as_mut_ptr().cast(),
+        ..sweep_of_one(
+            &op,
+            axes.len(),
+            (&data, &kinds),
+            (&all, &strides),
+            (T::KIND, &mut y),
+        )
     };
     // SAFETY: the arrays are as large as the descriptor says.
     assert_eq!(unsafe { rx_sweep(ctx, &sweep) }, 0);

@@ -7,7 +7,10 @@ use relax_runtime::kernels::conv::{RxConv2dF32, RxConv2dSizes};
 use relax_runtime::kernels::gemm::RxGemmF32;
 use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
 use relax_runtime::kernels::gemm::other::RxGemm;
+use relax_runtime::kernels::kinds::Kind;
 use relax_runtime::kernels::simd::{Isa, best, set};
+use relax_runtime::kernels::sweep::{RxSweep, RxSweepOp};
+use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -58,6 +61,34 @@ impl Random {
 
     pub fn below(&mut self, n: usize) -> usize {
         self.bits() as usize % n
+    }
+}
+
+/// A sweep of one operation on one input: `axes` of the extents are the result's, those behind them
+/// are reduced, by the first combiner. All arrays outlive it.
+pub fn sweep_of_one<T>(
+    op: &RxSweepOp,
+    axes: usize,
+    (data, kinds): (&[*const c_void; 1], &[i32; 1]),
+    (extents, strides): (&[i64], &[i64]),
+    (out_type, out): (Kind, &mut [T]),
+) -> RxSweep {
+    RxSweep {
+        axes: axes as i32,
+        reduced: (extents.len() - axes) as i32,
+        inputs: 1,
+        constants: 0,
+        ops: 1,
+        temps: 1,
+        combiner: 0,
+        out_type: out_type as i32,
+        extents: extents.as_ptr(),
+        data: data.as_ptr(),
+        kinds: kinds.as_ptr(),
+        strides: strides.as_ptr(),
+        values: null(),
+        program: op,
+        out: out.as_mut_ptr().cast(),
     }
 }
 
