@@ -232,6 +232,50 @@ def networks():
                ("LRN", {"size": 5, "alpha": 0.0001, "beta": 0.75, "bias": 2.0}))
 
 
+def by_hand():
+    """Loops that people write, beside the operators that compute the same."""
+    x, w = array("x", "float32", 256, 256), array("w", "float32", 256, 256)
+    yield Case("loops", "matmul 256² float32", 'call_tir(@matmul, (%x, %w), shape(256, 256), dtype="float32")', {"x": x, "w": w},
+               lambda x, w: x @ w, ("MatMul", {}), items="""
+prim_func @matmul(%x: Buffer[(256, 256), float32], %w: Buffer[(256, 256), float32], %y: Buffer[(256, 256), float32]) {
+  for %i, %j, %k in grid(256, 256, 256) {
+    init { %y[%i, %j] = 0f; }
+    %y[%i, %j] = %y[%i, %j] + %x[%i, %k] * %w[%k, %j];
+  }
+}
+""")
+    x = array("x", "float32", 512, 1024)
+
+    def soft(x):
+        e = np.exp(x - x.max(-1, keepdims=True))
+        return e / e.sum(-1, keepdims=True)
+    yield Case("loops", "softmax 512×1024 float32", 'call_tir(@softmax, (%x,), shape(512, 1024), dtype="float32")', {"x": x},
+               soft, ("Softmax", {}), items="""
+prim_func @softmax(%x: Buffer[(512, 1024), float32], %y: Buffer[(512, 1024), float32]) {
+  alloc %most: Buffer[(512,), float32];
+  alloc %sum: Buffer[(512,), float32];
+  for %i in grid(512) {
+    %most[%i] = -3.4028234663852886e38f;
+    for %k in grid(1024) { %most[%i] = max(%most[%i], %x[%i, %k]); }
+  }
+  for %i, %k in grid(512, 1024) { %y[%i, %k] = exp(%x[%i, %k] - %most[%i]); }
+  for %i in grid(512) { %sum[%i] = 0f; }
+  for %i, %k in grid(512, 1024) { %sum[%i] += exp(%x[%i, %k] - %most[%i]); }
+  for %i, %k in grid(512, 1024) { %y[%i, %k] = %y[%i, %k] / %sum[%i]; }
+}
+""")
+    x, w = array("x", "float32", 1, 64, 30, 30), array("w", "float32", 64, 64, 3, 3)
+    yield Case("loops", "conv2d 3×3, 64 channels float32", 'call_tir(@conv, (%x, %w), shape(1, 64, 28, 28), dtype="float32")',
+               {"x": x, "w": w}, lambda x, w: conv(x, w, [1, 1], [0, 0]), ("Conv", {}), items="""
+prim_func @conv(%x: Buffer[(1, 64, 30, 30), float32], %w: Buffer[(64, 64, 3, 3), float32], %y: Buffer[(1, 64, 28, 28), float32]) {
+  for %n, %o, %i, %j, %c, %a, %b in grid(1, 64, 28, 28, 64, 3, 3) {
+    init { %y[%n, %o, %i, %j] = 0f; }
+    %y[%n, %o, %i, %j] = %y[%n, %o, %i, %j] + %x[%n, %c, %i + %a, %j + %b] * %w[%o, %c, %a, %b];
+  }
+}
+""")
+
+
 def every():
-    for part in [contractions, networks, elementwise, reductions, pooling, movement, sorting]:
+    for part in [contractions, by_hand, networks, elementwise, reductions, pooling, movement, sorting]:
         yield from part()

@@ -33,11 +33,12 @@ def owned(x):
 
 
 class Case:
-    """`text` is the body of a function over the inputs by name; `node` is (operator, attributes) of ONNX over the same
+    """`body` is that of a function over the inputs by name, `items` what stands beside it; `node` is (operator, attributes) of ONNX over the same
     inputs and the constants `extra` (none, named "", where one is left out); `work` says how many additions and
     multiplications a contraction takes."""
 
-    def __init__(self, group, name, body, inputs, reference=None, node=None, extra=(), work=0):
+    def __init__(self, group, name, body, inputs, reference=None, node=None, extra=(), work=0, items=""):
+        self.items = items
         self.group, self.name, self.body, self.inputs = group, name, body, inputs
         self.reference, self.node, self.extra, self.work = reference, node, extra, work
 
@@ -47,14 +48,14 @@ class Case:
         if not any(v.dtype in (np.float64, np.int64) for k, v in self.inputs.items() if k != "i"):
             return None
         inputs = {k: v if k == "i" else beyond(v) for k, v in self.inputs.items()}
-        return Case(self.group, self.name, self.body, inputs, self.reference, self.node, self.extra, self.work)
+        return Case(self.group, self.name, self.body, inputs, self.reference, self.node, self.extra, self.work, self.items)
 
     def relay(self):
         def ty(v):
             shape = ", ".join(map(str, v.shape)) + ("," if v.ndim == 1 else "")
             return f"Tensor[({shape}), {'bfloat16' if is_narrow(v) else v.dtype.name}]"
         params = ", ".join(f"%{k}: {ty(v)}" for k, v in self.inputs.items())
-        return f'#[version = "0.0.5"]\ndef @main({params}) {{\n  {self.body}\n}}\n'
+        return f'#[version = "0.0.5"]\ndef @main({params}) {{\n  {self.body}\n}}\n{self.items}'
 
 
 #: The most elements of an array, and how far into what arrays are cut from they begin.

@@ -171,7 +171,7 @@ pub(crate) fn emit(
         drafts: FxHashMap::default(),
         tables: None,
         unwritten,
-        auto: !nest::has_marks(program),
+        auto: !relax_loops::has_marks(program),
         group: None,
         shared: None,
         fail,
@@ -199,11 +199,15 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
             (Work::PooledConvolution(p, epilogue), _) => self.pooled(p, epilogue),
             (Work::Attention(a), _) => self.attention(a),
             (work, Stage::Compute(c)) => self.computed(work, c),
-            (_, Stage::Nest(stmts)) => {
+            (work, Stage::Nest(stmts)) => {
                 for buf in stage.written() {
                     self.place(buf)?;
                 }
-                self.nests(stmts)
+                let works = match work {
+                    Work::Statements(works) => works.as_slice(),
+                    _ => &[],
+                };
+                self.nests(stmts, works)
             }
         }
     }

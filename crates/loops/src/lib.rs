@@ -9,6 +9,7 @@
 //!
 //! This crate knows neither Relay types nor operators.
 
+mod accumulation;
 pub mod attention;
 mod bounds;
 mod build;
@@ -39,6 +40,7 @@ mod rewrite;
 mod round_trip;
 pub mod schedule;
 pub mod select;
+mod separate;
 mod stages;
 mod structural_equality;
 mod verify;
@@ -70,6 +72,7 @@ pub use raise::raise_nest;
 pub use reduction_init::with_starts;
 pub use rewrite::{axes_of, map_expr, map_stmts, simplify, substitute, visit_expr};
 pub use round_trip::{as_byte, shorten_round_trips};
+pub use separate::{has_marks, separate};
 pub use structural_equality::{same_program, same_stages};
 pub use verify::{Problem, Unproven, Verdict, verify};
 pub use walk::{Statements, statements};

@@ -42,7 +42,7 @@ pub fn raise_nest(program: &Program, body: &[Stmt]) -> Option<Compute> {
 }
 
 /// Steps into loops around a single loop, and returns the innermost body.
-fn peel<'s>(mut body: &'s [Stmt], loops: &mut Vec<(Var, Ex)>) -> &'s [Stmt] {
+pub(crate) fn peel<'s>(mut body: &'s [Stmt], loops: &mut Vec<(Var, Ex)>) -> &'s [Stmt] {
     while let [
         Stmt::For {
             var,

@@ -6,20 +6,24 @@ use crate::{Buf, Compute, Ex, Program, Stage, Stmt, Var, statements};
 impl Stage {
     /// Returns the buffers that it stores to, each once, in order.
     pub fn written(&self) -> Vec<Buf> {
-        let body = match self {
-            Stage::Compute(c) => return vec![c.out],
-            Stage::Nest(body) => body,
-        };
-        let mut all: Vec<Buf> = (statements(body))
-            .filter_map(|s| match s {
-                Stmt::Store { buf, .. } => Some(*buf),
-                _ => None,
-            })
-            .collect();
-        all.sort();
-        all.dedup();
-        all
+        match self {
+            Stage::Compute(c) => vec![c.out],
+            Stage::Nest(body) => stored(body),
+        }
     }
+}
+
+/// Returns the buffers that statements store to, each once, in order.
+pub(crate) fn stored(body: &[Stmt]) -> Vec<Buf> {
+    let mut all: Vec<Buf> = (statements(body))
+        .filter_map(|s| match s {
+            Stmt::Store { buf, .. } => Some(*buf),
+            _ => None,
+        })
+        .collect();
+    all.sort();
+    all.dedup();
+    all
 }
 
 impl Program {

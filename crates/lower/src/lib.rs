@@ -326,7 +326,8 @@ impl Lowering<'_> {
         }
     }
 
-    fn add_kernel(&mut self, program: Program, label: &str, by_hand: bool) -> KernelId {
+    fn add_kernel(&mut self, mut program: Program, label: &str, by_hand: bool) -> KernelId {
+        relax_loops::separate(&mut program);
         let span = program.span;
         let parts = program.parts.iter().map(|s| (self.place)(*s)).collect();
         let accesses = (program.accesses.iter())

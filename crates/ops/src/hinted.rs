@@ -5,7 +5,7 @@
 //! ([`crate::OpDef::hinted`]); whoever shows it expands the call, and compares.
 
 use relax_loops::quantised::own_element;
-use relax_loops::{Buf, Ex, ExKind, Hint, Program};
+use relax_loops::{Buf, Ex, ExKind, Hint, Program, Stage};
 use relax_tensor::DType;
 
 use crate::AttrValue;
@@ -34,6 +34,15 @@ impl HintSite<'_> {
         self.shape(buf).len()
     }
 
+    /// The buffers that the stage writes, with their hints.
+    pub fn written_together(&self) -> Vec<(Buf, &Hint)> {
+        let writes = |s: &&Stage| s.written().contains(&self.out);
+        let all = (self.program.stages.iter().find(writes)).map_or_else(Vec::new, Stage::written);
+        (all.into_iter())
+            .filter_map(|b| Some((b, self.program.hint(b)?)))
+            .collect()
+    }
+
     /// The buffer with the elements of another one before they were converted to its type; itself
     /// where they were not.
     pub fn unconverted(&self, buf: Buf) -> Buf {
@@ -51,8 +60,21 @@ impl HintSite<'_> {
 pub struct HintedCall {
     /// The tensors.
     pub args: Vec<Buf>,
+    /// What it writes, where that is more than the buffer with the hint.
+    pub outs: Option<Vec<Buf>>,
     /// Attributes.
     pub attrs: Vec<(&'static str, AttrValue)>,
+}
+
+impl HintedCall {
+    /// A call that writes the buffer with the hint alone.
+    pub fn new(args: impl Into<Vec<Buf>>, attrs: Vec<(&'static str, AttrValue)>) -> HintedCall {
+        HintedCall {
+            args: args.into(),
+            outs: None,
+            attrs,
+        }
+    }
 }
 
 /// The calls of an operator whose computation may have this hint.

@@ -1,4 +1,5 @@
-//! Calls of operators among the stages of a tensor program: `%y = nn.softmax(%x);`.
+//! Calls of operators among the stages of a tensor program: `%y = nn.softmax(%x);`,
+//! `(%values, %indices) = topk(%x, k=5);`.
 //!
 //! The text of a program may call operators on its buffers. Such a call is the operator's own tensor
 //! program, spliced in with its hints, so that engines and passes see ordinary stages.
@@ -34,8 +35,8 @@ pub struct StageCall {
     pub args: Vec<Argument>,
     /// The attributes, complete.
     pub attrs: Attrs,
-    /// The buffer that is written.
-    pub out: Buf,
+    /// The buffers that are written, one for each result.
+    pub outs: Vec<Buf>,
 }
 
 /// The reason why a call has no stages.
@@ -43,11 +44,11 @@ pub struct StageCall {
 pub enum NoStages {
     /// The type relation refuses the arguments.
     Refused(String),
-    /// The result is no tensor of a known type.
+    /// A result is no tensor of a known type.
     NoTensor,
-    /// It has this many results.
-    Results(usize),
-    /// The buffer that is written has another type than the result: this one, and the result's.
+    /// It has so many results, and so many buffers are written.
+    Results(usize, usize),
+    /// The buffers that are written have another type than the result: this one, and the result's.
     Result(String, String),
     /// The extents of a buffer are no dimensions.
     Extents(Buf),
@@ -60,7 +61,10 @@ impl fmt::Display for NoStages {
         match self {
             NoStages::Refused(why) => f.write_str(why),
             NoStages::NoTensor => f.write_str("the type of the result is not known here"),
-            NoStages::Results(n) => write!(f, "it has {n} results, and a stage writes one buffer"),
+            NoStages::Results(n, written) => {
+                let [s, t] = [n, written].map(|n| if *n == 1 { "" } else { "s" });
+                write!(f, "it has {n} result{s}, and {written} buffer{t} to write")
+            }
             NoStages::Result(own, result) => write!(f, "the result is {result}, and not {own}"),
             NoStages::Extents(_) => f.write_str("an extent is no dimension"),
             NoStages::NoProgram(why) => why.fmt(f),
@@ -82,7 +86,7 @@ pub fn splice(program: &mut Program, call: &StageCall, span: Span) -> Result<(),
     let mut given: FxHashMap<Var, Ex> = FxHashMap::default();
     for (own, extent) in (part.outputs.iter())
         .flat_map(|&o| part.bufs[o].shape.iter())
-        .zip(&program.bufs[call.out].shape)
+        .zip(call.outs.iter().flat_map(|&o| program.bufs[o].shape.iter()))
     {
         // Variables that inputs bind are known before.
         if let ExKind::Var(v) = own.kind() {
@@ -96,7 +100,7 @@ pub fn splice(program: &mut Program, call: &StageCall, span: Span) -> Result<(),
     };
     let inputs: Vec<TensorRef> = bufs(&call.args).map(tensor).collect();
     program.parts.push(span);
-    append_into(program, &part, &inputs, &[call.out], given);
+    append_into(program, &part, &inputs, &call.outs, given);
     Ok(())
 }
 
@@ -120,7 +124,7 @@ pub fn hinted_calls(program: &Program, out: Buf) -> Vec<StageCall> {
                 op,
                 args: call.args.into_iter().map(Argument::Buf).collect(),
                 attrs,
-                out,
+                outs: call.outs.unwrap_or_else(|| vec![out]),
             });
         }
     }
@@ -171,23 +175,25 @@ impl<'p> Site<'p> {
                 }
             });
         }
-        let own = self.buffer(call.out)?;
+        let mut own = Vec::with_capacity(call.outs.len());
+        for &out in &call.outs {
+            own.push(self.buffer(out)?);
+        }
         let typed: Vec<Arg<'_>> = args.iter().map(|&ty| Arg { ty, value: None }).collect();
         let result = call_type_or_why(&mut self.types, call.op, &call.attrs, &typed)
             .map_err(|why| why.map_or(NoStages::NoTensor, NoStages::Refused))?;
-        let leaves = self.types.types.leaves(result).len();
-        match &self.types.types[result] {
-            Type::Tensor(t) => {
-                let (Shape::Dims(dims), DTy::Known(_)) = (&t.shape, t.dtype) else {
-                    return Err(NoStages::NoTensor);
-                };
-                if dims.iter().any(|d| !d.is_known()) {
-                    return Err(NoStages::NoTensor);
-                }
-            }
-            _ => return Err(NoStages::Results(leaves)),
+        let results: Vec<TypeId> = self.types.types.leaves(result);
+        if results.len() != own.len() {
+            return Err(NoStages::Results(results.len(), own.len()));
         }
-        if result != own {
+        if !results.iter().all(|&t| self.is_known_tensor(t)) {
+            return Err(NoStages::NoTensor);
+        }
+        if results != own {
+            let own = match own[..] {
+                [one] => one,
+                _ => self.types.types.tuple(own),
+            };
             let show = |t| self.types.show_type(t);
             return Err(NoStages::Result(show(own), show(result)));
         }
@@ -201,7 +207,7 @@ impl<'p> Site<'p> {
         let infos: Vec<Vec<TensorInfo>> = (call.args.iter())
             .map(|a| bufs(std::slice::from_ref(a)).map(info).collect())
             .collect();
-        let outs = [info(&call.out)];
+        let outs: Vec<TensorInfo> = call.outs.iter().map(info).collect();
         let request = Request {
             op,
             args: &infos,
@@ -216,8 +222,8 @@ impl<'p> Site<'p> {
             te.require(&needs, &m.types, &args);
         });
         let part = made.map_err(NoStages::NoProgram)?.program;
-        if part.outputs.len() != 1 {
-            return Err(NoStages::Results(part.outputs.len()));
+        if part.outputs.len() != outs.len() {
+            return Err(NoStages::Results(part.outputs.len(), outs.len()));
         }
         let symbolic = |e: &Ex| match e.as_int() {
             Some(_) => None,
@@ -227,6 +233,17 @@ impl<'p> Site<'p> {
             .map(|&b| program.bufs[b].shape.iter().map(symbolic).collect())
             .collect();
         Ok((part, keys))
+    }
+
+    /// Returns whether a type is that of tensors whose extents and element type are known.
+    fn is_known_tensor(&self, ty: TypeId) -> bool {
+        let Type::Tensor(t) = &self.types.types[ty] else {
+            return false;
+        };
+        match (&t.shape, t.dtype) {
+            (Shape::Dims(dims), DTy::Known(_)) => dims.iter().all(Dim::is_known),
+            _ => false,
+        }
     }
 
     fn buffer(&mut self, buf: Buf) -> Result<TypeId, NoStages> {

@@ -10,7 +10,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, Value, types};
 use cranelift_frontend::Variable;
 use relax_loops::{
-    Buf, Combiner, Compute, Ex, ExKind, Mark, Program, Stmt, Var, schedule, statements, visit_expr,
+    Buf, Combiner, Compute, Ex, ExKind, Mark, Stmt, Var, schedule, statements, visit_expr,
 };
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
@@ -29,13 +29,6 @@ pub(super) enum Body<'p> {
     Stmts(&'p [Stmt]),
     /// The elements of a computation, from this axis of its output inwards.
     Elements(&'p Compute, usize),
-}
-
-/// Returns whether the program has schedule marks.
-pub(super) fn has_marks(program: &Program) -> bool {
-    program
-        .statements()
-        .any(|s| matches!(s, Stmt::For { mark, .. } if *mark != Mark::Serial))
 }
 
 impl Kernel<'_, '_, '_> {

@@ -31,7 +31,8 @@ use crate::epilogue::{self, Epilogue, Fused};
 use crate::fused_bytes::{self, FusedBytes};
 use crate::lower::{accesses, reads};
 use crate::pooled::{self, Pooled};
-use crate::{Buf, Compute, KernelKind, Program, Stage, quantised};
+use crate::separate::{computation, has_marks};
+use crate::{Buf, Compute, KernelKind, Program, Stage, Stmt, quantised};
 use contraction::Contraction;
 use hinted::Hinted;
 use lines::LinesNest;
@@ -89,6 +90,8 @@ pub struct Step {
 pub enum Work {
     /// By generated code.
     Code,
+    /// By generated code, but for these statements of a nest, which are computed as a stage would be.
+    Statements(Vec<Option<(Compute, Work)>>),
     /// By the kernel of a hint, with an epilogue.
     Hinted(Hinted),
     /// By a kernel for lines.
@@ -111,7 +114,7 @@ impl Work {
     /// Returns the kind of kernel; `None` for generated code.
     pub fn kind(&self) -> Option<KernelKind> {
         Some(match self {
-            Work::Code => return None,
+            Work::Code | Work::Statements(_) => return None,
             Work::Hinted(h) => h.kind(),
             Work::Contraction(_) => KernelKind::Contraction,
             Work::Copy(_) => KernelKind::Copy,
@@ -196,11 +199,11 @@ impl Rules<'_> {
             let work = match body {
                 Stage::Compute(c) if !wanted.contains(&c.out) => continue,
                 Stage::Compute(c) => self.work(stage, c),
-                Stage::Nest(_) => match lines::find(p, body) {
+                Stage::Nest(stmts) => match lines::find(p, body) {
                     Some(found) if self.stated.allows(KernelKind::Lines, p, stage) => {
                         Work::Lines(found)
                     }
-                    _ => Work::Code,
+                    _ => self.statements(stmts),
                 },
             };
             self.reads(body, &work, &mut wanted);
@@ -246,6 +249,24 @@ impl Rules<'_> {
         match hinted::find(p, c) {
             Some(hinted) if allows(hinted.kind()) => Work::Hinted(hinted),
             _ => alone(p, c, allows),
+        }
+    }
+
+    /// Chooses for the statements of a nest that is no stage of a stated kernel, and has no schedule.
+    /// Those that [`crate::separate`] can move are stages already.
+    fn statements(&self, stmts: &[Stmt]) -> Work {
+        if self.stated.is_some() || has_marks(self.program) {
+            return Work::Code;
+        }
+        let work = |s| {
+            let c = computation(self.program, s)?;
+            let work = alone(self.program, &c, |_| true);
+            Some((c, work))
+        };
+        let all: Vec<_> = stmts.iter().map(work).collect();
+        match all.iter().any(Option::is_some) {
+            true => Work::Statements(all),
+            false => Work::Code,
         }
     }
 

@@ -36,6 +36,11 @@ impl Stated {
         Stated { groups }
     }
 
+    /// Returns whether the program states any.
+    pub(super) fn is_some(&self) -> bool {
+        !self.groups.is_empty()
+    }
+
     /// Returns whether a stage may be the last one of such a kernel: the one that the program
     /// states. A product of bytes whose weight turns out not to be packed is computed as its parts.
     pub(super) fn allows(&self, kind: KernelKind, program: &Program, stage: usize) -> bool {

@@ -10,10 +10,7 @@ pub(super) type Calls = Vec<HintedCall>;
 pub(super) type Given = Vec<(&'static str, AttrValue)>;
 
 pub(super) fn one(args: impl Into<Vec<Buf>>, attrs: Given) -> Calls {
-    vec![HintedCall {
-        args: args.into(),
-        attrs,
-    }]
+    vec![HintedCall::new(args, attrs)]
 }
 
 pub(super) fn none() -> Calls {
@@ -277,10 +274,7 @@ pub(super) fn attention(hint: &Hint, _: &HintSite<'_>) -> Calls {
         .map(|scale| {
             let mut attrs = attrs.clone();
             attrs.push(("scale", scale));
-            HintedCall {
-                args: args.clone(),
-                attrs,
-            }
+            HintedCall::new(args.clone(), attrs)
         })
         .into()
 }
@@ -335,6 +329,17 @@ pub(super) fn cumprod(hint: &Hint, _: &HintSite<'_>) -> Calls {
     running(hint, true)
 }
 
+/// Whether a hint is that of the indices of a nest that sorts, rather than of the elements; `None` for any other hint.
+fn sorted_indices(hint: &Hint) -> Option<bool> {
+    match *hint {
+        Hint::Lines {
+            work: Lines::Sorted { indices, .. },
+            ..
+        } => Some(indices),
+        _ => None,
+    }
+}
+
 /// The attributes of sorting, and whether indices are written.
 fn sorting(hint: &Hint, site: &HintSite<'_>) -> Option<(Buf, Given, bool, usize)> {
     match *hint {
@@ -379,8 +384,20 @@ pub(super) fn topk(hint: &Hint, site: &HintSite<'_>) -> Calls {
     let Some(k) = site.shape(site.out).get(axis).and_then(|n| n.as_int()) else {
         return none();
     };
-    let which = if indices { "indices" } else { "values" };
-    attrs.push(("ret_type", AttrValue::Str(which.into())));
     attrs.push(("k", AttrValue::Int(k)));
-    one([data], attrs)
+    // One nest may write both, which is a call that has the hint of the indices, too.
+    let written = site.written_together();
+    let both = |(_, h): &&(Buf, &Hint)| sorted_indices(h) == Some(!indices);
+    let outs = match (written.iter().find(both), indices) {
+        (Some((values, _)), true) => Some(vec![*values, site.out]),
+        // The other buffer tells the type of the indices.
+        (Some(_), false) => return none(),
+        (None, _) => {
+            let which = if indices { "indices" } else { "values" };
+            attrs.push(("ret_type", AttrValue::Str(which.into())));
+            None
+        }
+    };
+    let args = vec![data];
+    vec![HintedCall { args, outs, attrs }]
 }

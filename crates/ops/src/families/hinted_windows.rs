@@ -78,10 +78,7 @@ fn conv(hint: &Hint, site: &HintSite<'_>, axes: usize) -> Calls {
                 ints_one(&mut attrs, "channels", *channels);
                 attrs.push(("kernel_size", AttrValue::ints(taps)));
             }
-            calls.push(HintedCall {
-                args: vec![data, weight],
-                attrs,
-            });
+            calls.push(HintedCall::new([data, weight], attrs));
         }
     }
     calls
@@ -197,10 +194,7 @@ fn pool(hint: &Hint, site: &HintSite<'_>, axes: usize, greatest: bool) -> Calls 
         .map(|ceil| {
             let mut attrs = attrs.clone();
             flag(&mut attrs, "ceil_mode", ceil);
-            HintedCall {
-                args: vec![data],
-                attrs,
-            }
+            HintedCall::new([data], attrs)
         })
         .into()
 }

@@ -1,7 +1,8 @@
 //! `select-kernels`: decides what becomes one kernel of the runtime, and writes it into the module.
 //!
 //! First, programs of single operators get the form that they have in a group: padding, say, becomes
-//! part of the convolution that reads it. Programs that one kernel computes together become one,
+//! part of the convolution that reads it. Loops that people wrote become stages of their own, where
+//! each element of a buffer is computed by one expression ([`separate`]). Programs that one kernel computes together become one,
 //! where each one's only result is an argument of the next
 //! ([`joined`](relax_loops::select::joined)): a product, the softmax of its result and another
 //! product. Then each program states its kernels ([`state`]): products with their epilogues, pooled
@@ -17,7 +18,7 @@ use relax_base::Diagnostics;
 use relax_ir::{AttrsId, Block, Expr, ExprId, Global, GlobalId, GlobalKind, Memo, Module, VarId};
 use relax_loops::select::joined::{Joined, arguments};
 use relax_loops::select::state;
-use relax_loops::{Program, settle};
+use relax_loops::{Program, separate, settle};
 use relax_ops::Lowering;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -43,11 +44,13 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let m = &mut *cx.module;
     for g in m.globals.ids() {
         if let GlobalKind::Prim(program) = &m.globals[g].kind
-            && !program.hints.is_empty()
             && program.kernels.is_empty()
         {
             let mut new = (**program).clone();
-            settle(&mut new);
+            separate(&mut new);
+            if !new.hints.is_empty() {
+                settle(&mut new);
+            }
             m.globals[g].kind = GlobalKind::Prim(Arc::new(new));
         }
     }

@@ -114,7 +114,9 @@ impl Resolver<'_> {
         match kind {
             StmtKind::Error => {}
             StmtKind::Let { binder, value } => self.program_let(cx, binder, value, out),
-            StmtKind::Bind { binder, value } => self.program_bind(cx, binder, value, span, out),
+            StmtKind::Bind { binder, value } => {
+                self.program_bind(cx, (binder, value), ast.stmts[s], out)
+            }
             StmtKind::Expr(e) => self.program_effect(cx, e, loops, depth, out),
             StmtKind::For {
                 kind,
@@ -175,6 +177,11 @@ impl Resolver<'_> {
                     out.push(Stmt::While { cond, body });
                 }
             }
+            StmtKind::Store { target, .. }
+                if matches!(ast.exprs[target].kind, ExprKind::Tuple(_)) =>
+            {
+                self.misplaced_call(cx, kind, span);
+            }
             StmtKind::Store { target, op, value } => {
                 if let Some(stmt) = self.program_store(cx, target, op, value) {
                     out.push(stmt);
@@ -218,18 +225,14 @@ impl Resolver<'_> {
     fn program_bind(
         &mut self,
         cx: &mut ProgramCx,
-        binder: ast::BinderId,
-        value: ast::ExprId,
-        span: Span,
+        (binder, value): (ast::BinderId, ast::ExprId),
+        ast::Stmt { kind, span }: ast::Stmt,
         out: &mut Vec<Stmt>,
     ) {
         let b = &self.ast.binders[binder];
         let Some(buf) = scalar_buffer(cx, b) else {
-            if self.is_operator_call(cx, binder, value) {
-                let message = "a call of an operator stands in the body itself, or in a \
-                               kernel group: it is a stage";
-                let d = Diagnostic::error(codes::PROGRAM_FORM, span, message);
-                return self.error(d);
+            if self.call_of_operator(cx, kind).is_some() {
+                return self.misplaced_call(cx, kind, span);
             }
             return self.program_let(cx, binder, value, out);
         };
@@ -240,6 +243,17 @@ impl Resolver<'_> {
             let index = Vec::new();
             out.push(Stmt::Store { buf, index, value });
         }
+    }
+
+    /// Reports a statement that writes whole buffers where none is a stage.
+    fn misplaced_call(&mut self, cx: &ProgramCx, kind: StmtKind, span: Span) {
+        let message = match self.call_of_operator(cx, kind) {
+            Some(_) => {
+                "a call of an operator stands in the body itself, or in a kernel group: it is a stage"
+            }
+            None => "several buffers are written together by the call of an operator alone",
+        };
+        self.error(Diagnostic::error(codes::PROGRAM_FORM, span, message));
     }
 
     fn program_let(

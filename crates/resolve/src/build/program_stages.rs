@@ -86,22 +86,42 @@ impl Resolver<'_> {
         let array = |name: Symbol| arrays.contains(&name);
         ast.list(stmts).any(|s| match ast.stmts[s].kind {
             StmtKind::Kernel { .. } => true,
-            StmtKind::Bind { binder, value } => {
-                known.contains(&ast.binders[binder].name)
-                    && self.operator_call(binder, value, &array)
-            }
-            _ => false,
+            kind => self.target(kind).is_some_and(|(targets, value)| {
+                targets.iter().all(|t| known.contains(&t.0)) && self.operator_call(value, &array)
+            }),
         })
+    }
+
+    /// Returns the variables to the left of `=`, with their places, and what is to the right:
+    /// `%y = e;`, `(%a, %b) = e;`. `None` for other statements, and where a type is given.
+    fn target(&self, kind: StmtKind) -> Option<(Vec<(Symbol, Span)>, ast::ExprId)> {
+        let ast = self.ast;
+        match kind {
+            StmtKind::Bind { binder, value } => {
+                let b = ast.binders[binder];
+                b.ty.is_none().then(|| (vec![(b.name, b.span)], value))
+            }
+            StmtKind::Store { target, value, .. } => {
+                let ExprKind::Tuple(items) = ast.exprs[target].kind else {
+                    return None;
+                };
+                let variable = |e: ast::ExprId| match ast.exprs[e] {
+                    ast::Expr {
+                        kind: ExprKind::Local(name),
+                        span,
+                    } => Some((name, span)),
+                    _ => None,
+                };
+                let all: Option<Vec<_>> = ast.list(items).map(variable).collect();
+                Some((all?, value))
+            }
+            _ => None,
+        }
     }
 
     /// Returns whether `%y = name(…);` calls an operator on whole buffers, rather than a function on
     /// numbers. `array` says whether a name is that of a buffer with axes.
-    fn operator_call(
-        &self,
-        binder: ast::BinderId,
-        value: ast::ExprId,
-        array: &dyn Fn(Symbol) -> bool,
-    ) -> bool {
+    fn operator_call(&self, value: ast::ExprId, array: &dyn Fn(Symbol) -> bool) -> bool {
         let ast = self.ast;
         let ExprKind::Call {
             callee,
@@ -116,23 +136,27 @@ impl Resolver<'_> {
             ExprKind::Tuple(items) => ast.list(items).any(whole),
             _ => whole(e),
         };
-        let called = self.plain_name(callee).is_some() && ast.binders[binder].ty.is_none();
-        called && (!attrs.is_empty() || ast.list(args).any(operand))
+        self.plain_name(callee).is_some() && (!attrs.is_empty() || ast.list(args).any(operand))
     }
 
-    /// Returns whether a statement calls an operator that writes a buffer.
-    pub(super) fn is_operator_call(
+    /// Returns the call of an operator that a statement is, and the buffers that it writes, with the
+    /// places of their names.
+    pub(super) fn call_of_operator(
         &self,
         cx: &ProgramCx,
-        binder: ast::BinderId,
-        value: ast::ExprId,
-    ) -> bool {
+        kind: StmtKind,
+    ) -> Option<(Vec<(Buf, Span)>, ast::ExprId)> {
+        let (targets, value) = self.target(kind)?;
+        let buffer = |(name, span): &(Symbol, Span)| match cx.locals.get(name) {
+            Some(Named::Buf(b)) => Some((*b, *span)),
+            _ => None,
+        };
+        let outs: Vec<(Buf, Span)> = targets.iter().map(buffer).collect::<Option<_>>()?;
         let array = |name| match cx.locals.get(&name) {
             Some(Named::Buf(b)) => !cx.program.bufs[*b].shape.is_empty(),
             _ => false,
         };
-        let target = cx.locals.get(&self.ast.binders[binder].name);
-        matches!(target, Some(Named::Buf(_))) && self.operator_call(binder, value, &array)
+        self.operator_call(value, &array).then_some((outs, value))
     }
 
     fn stage_list(
@@ -159,11 +183,13 @@ impl Resolver<'_> {
                     end_stage(cx, &mut open);
                     self.kernel_group(cx, name, body, groups);
                 }
-                StmtKind::Bind { binder, value } if self.is_operator_call(cx, binder, value) => {
-                    end_stage(cx, &mut open);
-                    self.operator_stage(cx, binder, value);
-                }
-                _ => self.next_stmt(cx, s, &mut open),
+                _ => match self.call_of_operator(cx, kind) {
+                    Some((outs, value)) => {
+                        end_stage(cx, &mut open);
+                        self.operator_stage(cx, &outs, value);
+                    }
+                    None => self.next_stmt(cx, s, &mut open),
+                },
             }
         }
         end_stage(cx, &mut open);
@@ -234,7 +260,7 @@ impl Resolver<'_> {
     }
 
     /// Resolves the call of an operator, and appends its stages.
-    fn operator_stage(&mut self, cx: &mut ProgramCx, binder: ast::BinderId, call: ast::ExprId) {
+    fn operator_stage(&mut self, cx: &mut ProgramCx, outs: &[(Buf, Span)], call: ast::ExprId) {
         let ast = self.ast;
         let ast::Expr { kind, span } = ast.exprs[call];
         let ExprKind::Call {
@@ -246,11 +272,10 @@ impl Resolver<'_> {
             return;
         };
         let place = ast.exprs[callee].span;
-        let target = cx.locals.get(&ast.binders[binder].name);
-        let (Some(name), Some(&Named::Buf(out))) = (self.plain_name(callee), target) else {
+        let Some(name) = self.plain_name(callee) else {
             return;
         };
-        cx.stored.insert(out);
+        cx.stored.extend(outs.iter().map(|o| o.0));
         let errors = self.mistakes;
         let operands: Vec<Option<Argument>> =
             ast.list(args).map(|a| self.stage_argument(cx, a)).collect();
@@ -290,21 +315,33 @@ impl Resolver<'_> {
         let Some(args) = operands.filter(|_| errors == self.mistakes) else {
             return;
         };
-        if bufs(&args).any(|b| *b == out) {
-            let shown = ast.binders[binder].name;
-            let message = format!("`%{shown}` is read and written by the same call");
-            return self.error(Diagnostic::error(codes::PROGRAM_FORM, span, message));
+        for (k, &(out, place)) in outs.iter().enumerate() {
+            let twice = outs[..k].iter().any(|o| o.0 == out);
+            if twice || bufs(&args).any(|b| *b == out) {
+                let how = if twice {
+                    "written twice"
+                } else {
+                    "read and written"
+                };
+                let shown = cx.program.bufs[out].name;
+                let message = format!("`%{shown}` is {how} by the same call");
+                let d = Diagnostic::error(
+                    codes::PROGRAM_FORM,
+                    if twice { place } else { span },
+                    message,
+                );
+                return self.error(d);
+            }
         }
         let call = StageCall {
             op,
             args,
             attrs: self.module.attrs(attrs).clone(),
-            out,
+            outs: outs.iter().map(|o| o.0).collect(),
         };
         let at = self.at(span);
         if let Err(why) = splice(&mut cx.program, &call, at) {
-            let d = no_stages(cx, &why, name, place, ast.binders[binder].span, out);
-            self.error(d);
+            self.error(no_stages(cx, &why, name, place, outs));
         }
     }
 
@@ -373,13 +410,19 @@ fn no_stages(
     why: &NoStages,
     name: Symbol,
     callee: Span,
-    target: Span,
-    out: Buf,
+    outs: &[(Buf, Span)],
 ) -> Diagnostic {
-    let shown = cx.program.bufs[out].name;
     match why {
         NoStages::Result(own, result) => {
-            let message = format!("the result of `{name}` is {result}, and `%{shown}` is {own}");
+            let names: Vec<String> = (outs.iter())
+                .map(|o| format!("%{}", cx.program.bufs[o.0].name))
+                .collect();
+            let shown = match &names[..] {
+                [one] => one.clone(),
+                all => format!("({})", all.join(", ")),
+            };
+            let message = format!("the result of `{name}` is {result}, and `{shown}` is {own}");
+            let target = outs.iter().map(|o| o.1).reduce(Span::to).unwrap_or(callee);
             Diagnostic::error(codes::PROGRAM_TYPE, target, message).primary("of another type")
         }
         NoStages::Refused(why) => {
@@ -388,7 +431,7 @@ fn no_stages(
         }
         NoStages::NoProgram(why) => Diagnostic::error(codes::PROGRAM_FORM, callee, why.to_string())
             .note("a stage is what an operator computes"),
-        NoStages::NoTensor | NoStages::Results(_) | NoStages::Extents(_) => {
+        NoStages::NoTensor | NoStages::Results(..) | NoStages::Extents(_) => {
             let message = format!("a call of `{name}` is no stage: {why}");
             Diagnostic::error(codes::PROGRAM_FORM, callee, message)
         }

@@ -97,6 +97,14 @@ impl Resolver<'_> {
             StmtKind::Compute { .. } => {
                 self.misplaced(span, "`compute` belongs to an `op` item");
             }
+            StmtKind::Store { target, .. }
+                if matches!(ast.exprs[target].kind, ExprKind::Tuple(_)) =>
+            {
+                self.misplaced(
+                    ast.exprs[target].span,
+                    "a tuple is taken apart by projections: `let %t = …; %t.0`",
+                );
+            }
             StmtKind::For { .. }
             | StmtKind::While { .. }
             | StmtKind::Store { .. }

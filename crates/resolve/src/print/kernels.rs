@@ -14,7 +14,7 @@ use relax_loops::{
 };
 use relax_ops::registry;
 use relax_ops::stage::{Argument, StageCall, hinted_calls, splice};
-use relax_syntax::ast::{self, ExprKind, StmtKind};
+use relax_syntax::ast::{self, ExprKind, StmtKind, StoreOp};
 use rustc_hash::FxHashSet;
 
 use super::prim::ProgramNames;
@@ -95,19 +95,21 @@ impl Printer<'_> {
         out.push(self.out.stmt(StmtKind::Expr(block), NO));
     }
 
+    /// Prints buffers as a tuple.
+    fn buffers(&mut self, cx: &mut ProgramNames<'_>, all: &[Buf]) -> ast::ExprId {
+        let all: Vec<_> = (all.iter())
+            .map(|b| self.out.expr(ExprKind::Local(cx.buf(*b)), NO))
+            .collect();
+        let all = self.out.make_list(all);
+        self.out.expr(ExprKind::Tuple(all), NO)
+    }
+
     fn stage_call(&mut self, cx: &mut ProgramNames<'_>, call: &StageCall) -> ast::StmtId {
         let mut args = Vec::new();
         for a in &call.args {
             args.push(match a {
                 Argument::Buf(b) => self.out.expr(ExprKind::Local(cx.buf(*b)), NO),
-                Argument::Tuple(all) => {
-                    let local = |b: &Buf| ExprKind::Local(cx.buf(*b));
-                    let all: Vec<_> = (all.iter().map(local))
-                        .map(|kind| self.out.expr(kind, NO))
-                        .collect();
-                    let all = self.out.make_list(all);
-                    self.out.expr(ExprKind::Tuple(all), NO)
-                }
+                Argument::Tuple(all) => self.buffers(cx, all),
             });
         }
         let attrs = self.named_attrs(Some(call.op), &call.attrs);
@@ -119,8 +121,18 @@ impl Printer<'_> {
             attrs,
         };
         let value = self.out.expr(kind, NO);
-        let binder = self.out.binder(cx.buf(call.out), None, NO);
-        self.out.stmt(StmtKind::Bind { binder, value }, NO)
+        let kind = match call.outs[..] {
+            [out] => StmtKind::Bind {
+                binder: self.out.binder(cx.buf(out), None, NO),
+                value,
+            },
+            _ => StmtKind::Store {
+                target: self.buffers(cx, &call.outs),
+                op: StoreOp::Set,
+                value,
+            },
+        };
+        self.out.stmt(kind, NO)
     }
 }
 

@@ -406,9 +406,10 @@ pub enum StmtKind {
         /// The body.
         body: ExprId,
     },
-    /// `%Y[%i] = e;`, `%Y[%i] += e;`
+    /// `%Y[%i] = e;`, `%Y[%i] += e;`, `(%values, %indices) = e;`
     Store {
-        /// An [`ExprKind::Index`].
+        /// An [`ExprKind::Index`], or with [`StoreOp::Set`] an [`ExprKind::Tuple`] of one
+        /// [`ExprKind::Local`] or more.
         target: ExprId,
         /// The kind of store.
         op: StoreOp,

@@ -110,6 +110,13 @@ impl Builder<'_> {
                 op: StoreOp::Set,
                 value,
             },
+            ExprKind::Tuple(items) if ty.is_none() && self.are_variables(items) => {
+                StmtKind::Store {
+                    target,
+                    op: StoreOp::Set,
+                    value,
+                }
+            }
             ExprKind::Name(name) => {
                 self.missing_sigil(span.start, span.end, "variable");
                 let binder = self.ast.binder(name, ty, span);
@@ -126,6 +133,12 @@ impl Builder<'_> {
             }
         };
         self.stmt(kind, l, r)
+    }
+
+    /// Returns whether a tuple has fields, all of them variables.
+    fn are_variables(&self, items: List<ExprId>) -> bool {
+        let variable = |e| matches!(self.ast.exprs[e].kind, ExprKind::Local(_));
+        !items.is_empty() && self.ast.list(items).all(variable)
     }
 
     /// Returns the name that a projection of a variable denotes where it is bound: `%input.1 = …;`.
