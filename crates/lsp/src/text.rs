@@ -167,6 +167,16 @@ impl Text {
         Position::new(line as u32, self.encoding.width(before))
     }
 
+    /// Returns a cursor at the beginning.
+    pub fn cursor(&self) -> Cursor<'_> {
+        Cursor {
+            text: self,
+            line: 0,
+            offset: 0,
+            column: 0,
+        }
+    }
+
     /// Returns the range of a byte range.
     pub fn range(&self, from: usize, to: usize) -> Range {
         Range::new(self.position(from), self.position(to))
@@ -178,9 +188,50 @@ impl Text {
     }
 }
 
+/// A place in a text that only goes on: positions of many offsets in order cost a walk through the
+/// text.
+pub struct Cursor<'t> {
+    text: &'t Text,
+    line: usize,
+    /// The offset of the place.
+    offset: usize,
+    column: u32,
+}
+
+impl Cursor<'_> {
+    /// Returns the position of a byte offset at a boundary of characters, which is not before the
+    /// last one.
+    pub fn position(&mut self, offset: usize) -> Position {
+        let Text { text, lines, .. } = self.text;
+        let next = |line: usize| lines.get(line + 1).map(|s| *s as usize);
+        while let Some(start) = next(self.line).filter(|s| *s <= offset) {
+            (self.line, self.offset, self.column) = (self.line + 1, start, 0);
+        }
+        let passed = text.get(self.offset..offset).unwrap_or_default();
+        self.column += self.text.encoding.width(passed);
+        self.offset = offset;
+        Position::new(self.line as u32, self.column)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cursor_finds_the_positions_of_offsets() {
+        let content = "één\n\n😀 two\r\nthree";
+        for encoding in [Encoding::Utf8, Encoding::Utf16, Encoding::Utf32] {
+            let text = Text::new(content.to_owned(), encoding);
+            let offsets = (0..=content.len()).filter(|k| content.is_char_boundary(*k));
+            for step in [1, 2, 5] {
+                let mut cursor = text.cursor();
+                for offset in offsets.clone().step_by(step) {
+                    assert_eq!(cursor.position(offset), text.position(offset), "{offset}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn columns_count_as_asked() {

@@ -1,5 +1,7 @@
 //! Semantic tokens, classified with the resolved names.
 
+use std::sync::LazyLock;
+
 use lsp_types::{
     Range, SemanticToken, SemanticTokenModifier, SemanticTokenType, SemanticTokensLegend,
 };
@@ -74,13 +76,16 @@ pub fn tokens(doc: &mut Document, only: Option<Range>) -> Vec<SemanticToken> {
     let (first, last) = (file.start + from as u32, file.start + to as u32);
     let inside = |s: Span| s.end > first && s.start < last;
     let mut found: Vec<(Span, u32, u32)> = Vec::new();
+    // Units may hold pieces of the text from elsewhere.
+    names.sort_by_key(|n| n.0);
+    let mut names = names.into_iter().peekable();
     let start = lexed.tokens.partition_point(|t| t.end <= first);
     for (i, t) in lexed.tokens.iter().enumerate().skip(start) {
         if t.start >= last {
             break;
         }
-        let at = names.binary_search_by_key(&t.start, |n| n.0).ok();
-        let name = at.map(|i| names[i].1);
+        while names.next_if(|n| n.0 < t.start).is_some() {}
+        let name = names.peek().filter(|n| n.0 == t.start).map(|n| n.1);
         let next = lexed.tokens.get(i + 1).map(|t| t.tok);
         let text = file.slice(t.span());
         if let Some((sort, marks)) = class(t.tok, text, name, next) {
@@ -114,8 +119,7 @@ fn class(tok: Tok, text: &str, name: Option<Name>, next: Option<Tok>) -> Option<
         }
         return Some((sort, marks));
     }
-    let info = TOKENS.iter().find(|t| t.tok == tok)?;
-    Some(match info.class {
+    Some(match highlight(tok)? {
         HighlightClass::Keyword => (KEYWORD, 0),
         HighlightClass::Variable => (VARIABLE, 0),
         HighlightClass::Function => (FUNCTION, 0),
@@ -129,6 +133,18 @@ fn class(tok: Tok, text: &str, name: Option<Name>, next: Option<Tok>) -> Option<
         HighlightClass::Name => (TYPE, LIBRARY),
         HighlightClass::Bracket | HighlightClass::Punctuation => return None,
     })
+}
+
+/// Returns the class of a token, by its number in a table that is made once.
+fn highlight(tok: Tok) -> Option<HighlightClass> {
+    static CLASSES: LazyLock<[Option<HighlightClass>; 256]> = LazyLock::new(|| {
+        let mut classes = [None; 256];
+        for t in TOKENS {
+            classes[usize::from(t.tok as u8)] = Some(t.class);
+        }
+        classes
+    });
+    CLASSES[usize::from(tok as u8)]
 }
 
 /// Returns whether a word is a contextual keyword.
@@ -148,12 +164,13 @@ fn encode(
 ) -> Vec<SemanticToken> {
     let mut out = Vec::with_capacity(found.len());
     let mut last = lsp_types::Position::new(0, 0);
+    let mut cursor = doc.text.cursor();
     for &(span, sort, marks) in found {
         let mut offset = (span.start - file.start) as usize;
         // Tokens must not span lines.
         for line in file.slice(span).split_inclusive('\n') {
             let text = line.trim_end_matches(['\n', '\r']);
-            let at = doc.text.position(offset);
+            let at = cursor.position(offset);
             offset += line.len();
             if text.is_empty() {
                 continue;
