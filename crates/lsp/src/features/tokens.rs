@@ -1,7 +1,5 @@
 //! Semantic tokens, classified with the resolved names.
 
-use std::sync::LazyLock;
-
 use lsp_types::{
     Range, SemanticToken, SemanticTokenModifier, SemanticTokenType, SemanticTokensLegend,
 };
@@ -119,7 +117,7 @@ fn class(tok: Tok, text: &str, name: Option<Name>, next: Option<Tok>) -> Option<
         }
         return Some((sort, marks));
     }
-    Some(match highlight(tok)? {
+    Some(match CLASSES[tok as usize]? {
         HighlightClass::Keyword => (KEYWORD, 0),
         HighlightClass::Variable => (VARIABLE, 0),
         HighlightClass::Function => (FUNCTION, 0),
@@ -135,17 +133,16 @@ fn class(tok: Tok, text: &str, name: Option<Name>, next: Option<Tok>) -> Option<
     })
 }
 
-/// Returns the class of a token, by its number in a table that is made once.
-fn highlight(tok: Tok) -> Option<HighlightClass> {
-    static CLASSES: LazyLock<[Option<HighlightClass>; 256]> = LazyLock::new(|| {
-        let mut classes = [None; 256];
-        for t in TOKENS {
-            classes[usize::from(t.tok as u8)] = Some(t.class);
-        }
-        classes
-    });
-    CLASSES[usize::from(tok as u8)]
-}
+/// The class of each token, by its number.
+static CLASSES: [Option<HighlightClass>; 256] = {
+    let mut classes = [None; 256];
+    let mut k = 0;
+    while k < TOKENS.len() {
+        classes[TOKENS[k].tok as usize] = Some(TOKENS[k].class);
+        k += 1;
+    }
+    classes
+};
 
 /// Returns whether a word is a contextual keyword.
 pub fn is_soft_keyword(text: &str) -> bool {

@@ -4,9 +4,9 @@
 use relax_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::strided::{affine, has_loads, inside};
 use crate::accumulation::Accumulation;
 use crate::lower::accesses;
-use crate::select::strided::{affine, has_loads, inside};
 use crate::stages::stored;
 use crate::{
     Buf, Buffer, Combiner, Compute, Ex, ExKind, Mark, Program, Reduce, Role, Stage, Stmt, Var,
