@@ -8,12 +8,12 @@
 
 use std::ffi::c_void;
 
-use super::quads::{Dots, Kernel, Product, with_dots};
+use super::quads::{Dots, Kernel, Product, room, with_dots};
 use super::share::Operand;
 use super::{Element, Scratch};
 use crate::context::RxContext;
 use crate::kernels::simd::{Simd, dispatch};
-use crate::threads::{Grain, Share};
+use crate::threads::{Grain, Pool, Share};
 
 /// An operand of bytes: the bits flipped in each to make it unsigned (data) or signed (weight), and
 /// its zero point then.
@@ -228,13 +228,12 @@ pub(super) struct Dense {
 impl Dense {
     /// Multiplies at most [`FEW`] rows by a weight with contiguous columns: only the rows are
     /// copied.
-    unsafe fn few(&self, kernel: Kernel, context: &mut RxContext) -> Result<(), i32> {
-        let deep = self.k.div_ceil(64) * 16;
-        let scratch = Scratch::new(context, (self.m * deep + FEW) * 4).ok_or(context.status)?;
+    unsafe fn few(&self, kernel: Kernel, pool: &Pool, memory: *mut u32) {
+        let deep = self.deep();
         // SAFETY: the scratch has room for the rows and what their sums start with.
         unsafe {
-            let start = scratch.memory.cast::<i32>();
-            let a = start.add(FEW).cast::<u32>();
+            let start = memory.cast::<i32>();
+            let a = memory.add(FEW);
             std::ptr::write_bytes(a, 0, self.m * deep);
             for i in 0..self.m {
                 let row = a.add(i * deep);
@@ -243,7 +242,7 @@ impl Dense {
             }
             let shared = Share::new((self, a, start));
             let grain = Grain::of_work(1 << 18, self.k * self.m);
-            context.pool.each(self.n, grain, |begin, end, _| {
+            pool.each(self.n, grain, |begin, end, _| {
                 let &(d, a, start) = shared.get();
                 let (a, start) = (a.cast_const(), start.cast_const());
                 with_dots!(
@@ -259,7 +258,16 @@ impl Dense {
                 );
             });
         }
-        Ok(())
+    }
+
+    /// Quads of a copied row, whole vectors, where there are few.
+    fn deep(&self) -> usize {
+        self.k.div_ceil(64) * 16
+    }
+
+    /// Returns whether the product is one of [`few`](Self::few) rows.
+    fn has_few(&self) -> bool {
+        self.m <= FEW && self.b_strides.0 == 1
     }
 
     /// Returns whether the weight's lines are quads as they are.
@@ -296,25 +304,61 @@ impl Dense {
     /// # Safety
     /// The operands are as large as sizes and strides say, and do not overlap the result.
     pub(super) unsafe fn run(&self, kernel: Kernel, context: &mut RxContext) -> Result<(), i32> {
+        let scratch = Scratch::new(context, self.room(&context.pool)).ok_or(context.status)?;
+        // SAFETY: the caller's contract; the scratch has the room.
+        unsafe { self.within(kernel, &context.pool, scratch.memory.cast()) };
+        Ok(())
+    }
+
+    /// Returns the quads of the weight.
+    pub(super) fn weight(&self) -> usize {
+        self.n * self.k.div_ceil(4)
+    }
+
+    /// The quads of a copy of the weight, where one is made.
+    fn made(&self) -> usize {
+        match self.lies_as_quads() {
+            true => 0,
+            false => self.weight(),
+        }
+    }
+
+    /// The bytes of tables and copies, in front of what the products need.
+    fn copies(&self) -> usize {
+        let (m, n, quads) = (self.m, self.n, self.k.div_ceil(4));
+        let tables = (m + n + 2 * quads) * size_of::<usize>();
+        let words = m * quads + self.made() + n + m;
+        (tables + words * size_of::<u32>()).next_multiple_of(64)
+    }
+
+    /// Returns the bytes of memory that [`within`](Self::within) needs.
+    pub(super) fn room(&self, pool: &Pool) -> usize {
+        match self.has_few() {
+            true => (self.m * self.deep() + FEW) * size_of::<u32>(),
+            false => self.copies() + room((self.m, self.n, self.k.div_ceil(4)), pool),
+        }
+    }
+
+    /// Computes the product in memory of the caller's.
+    ///
+    /// # Safety
+    /// As [`run`](Self::run), and the memory has the bytes that [`room`](Self::room) says.
+    pub(super) unsafe fn within(&self, kernel: Kernel, pool: &Pool, memory: *mut u32) {
         let (m, n, k) = (self.m, self.n, self.k);
-        if m <= FEW && self.b_strides.0 == 1 {
-            // SAFETY: the operands and the result have the product's sizes.
-            return unsafe { self.few(kernel, context) };
+        if self.has_few() {
+            // SAFETY: the caller's contract.
+            return unsafe { self.few(kernel, pool, memory) };
         }
         let quads = k.div_ceil(4);
-        // SAFETY: the scratch has room for tables and quads, and a weight that is read where it
+        // SAFETY: the memory has room for tables and quads, and a weight that is read where it
         // lies is aligned and only read; the operands and the result have the product's sizes.
         unsafe {
-            let tables = Scratch::new(context, (m + n + 2 * quads) * 8).ok_or(context.status)?;
             // A weight of whole quads without flipped bits is read in place.
-            let lies = self.lies_as_quads();
-            let made = if lies { 0 } else { n * quads };
-            let bytes = (m * quads + made) * 4 + (n + m) * 4;
-            let copies = Scratch::new(context, bytes).ok_or(context.status)?;
-            let at_row = tables.memory.cast::<usize>();
+            let (lies, made) = (self.lies_as_quads(), self.made());
+            let at_row = memory.cast::<usize>();
             let (at_column, along_a) = (at_row.add(m), at_row.add(m + n));
             let along_b = along_a.add(quads);
-            let a = copies.memory.cast::<u32>();
+            let a = along_b.add(quads).cast::<u32>();
             let b = a.add(m * quads);
             let column_start = b.add(made).cast::<i32>();
             let row_start = column_start.add(n);
@@ -338,7 +382,7 @@ impl Dense {
             let grain = Grain::of_work(1 << 16, k);
             let shared = Share::new((self, b, column_start));
             if lines {
-                context.pool.each(n, grain, |begin, end, _| {
+                pool.each(n, grain, |begin, end, _| {
                     let &(d, b, start) = shared.get();
                     for j in begin..end {
                         let to = b.add(j * line);
@@ -391,7 +435,7 @@ impl Dense {
                 ld: self.ld,
                 accumulate: self.accumulate,
             }
-            .run(kernel, context)
+            .within(kernel, pool, memory.byte_add(self.copies()));
         }
     }
 }

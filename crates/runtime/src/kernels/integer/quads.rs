@@ -8,10 +8,13 @@
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, unused_variables))] // Without vectors there is no kernel.
 #![allow(clippy::needless_range_loop)] // Indices keep sums out of memory.
 
-use super::share::{COLS, Extents, MOST, Operand, Panels, Piece, Place, ROWS, share_out};
+use super::share::{
+    COLS, Extents, MOST, Operand, Panels, Piece, Place, ROWS, share_out, share_within,
+};
 use crate::context::RxContext;
 use crate::kernels::simd::square::{Turning, dispatch_turning, gather};
 use crate::kernels::simd::{Isa, isa};
+use crate::threads::Pool;
 
 /// A vector of 32-bit sums, or of as many quads of bytes.
 ///
@@ -175,6 +178,18 @@ pub(super) struct Product {
     pub c: *mut i32,
     pub ld: usize,
     pub accumulate: bool,
+}
+
+/// Returns the bytes of memory that [`Product::within`] needs for `m` rows by `n` columns of `k`
+/// quads.
+pub(super) fn room((m, n, k): (usize, usize, usize), pool: &Pool) -> usize {
+    let extents = Extents {
+        rows: m,
+        columns: n,
+        words: k,
+        elements: 4 * k,
+    };
+    super::share::room::<(Product, Kernel)>(&extents, pool)
 }
 
 /// A tile's operands and destination.
@@ -456,5 +471,14 @@ impl Product {
         // SAFETY: the operands and the result have the product's sizes; the kernel is one of this
         // processor.
         unsafe { share_out(context, (*self, kernel)) }
+    }
+
+    /// The same in memory of the caller's.
+    ///
+    /// # Safety
+    /// As [`Product::run`], and the memory has the bytes that [`room`] says.
+    pub(super) unsafe fn within(&self, kernel: Kernel, pool: &Pool, memory: *mut u32) {
+        // SAFETY: as above.
+        unsafe { share_within(pool, (*self, kernel), memory) }
     }
 }
