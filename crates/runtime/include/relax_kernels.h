@@ -379,6 +379,9 @@ typedef struct RxSweep {
 } RxSweep;                      /* 88 bytes */
 int32_t rx_sweep(RxContext *ctx, const RxSweep *sweep);
 
+/* y[i] = table[x[i] ^ flip] for n bytes, with a table of 256; y may be x. */
+int32_t rx_lookup_bytes(RxContext *ctx, int64_t n, const void *x, const void *table, void *y, int32_t flip);
+
 /* ---- attention ----------------------------------------------------------------------- */
 
 /* out = softmax(q k * scale + mask) v for each head of each batch, without the matrix of scores. A mask of bytes chooses

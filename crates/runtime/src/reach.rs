@@ -399,6 +399,16 @@ pub(crate) unsafe fn pooled(reach: &mut Reach, args: Args<'_>) {
     reach.all("result", p.y, 4, &[p.n, p.c, p.oh, p.ow]);
 }
 
+/// `rx_lookup_bytes`.
+///
+/// # Safety
+/// As [`Touches`]; nothing is read.
+pub(crate) unsafe fn lookup(reach: &mut Reach, args: Args<'_>) {
+    reach.all("operand", pointer::<u8>(args, 1), 1, &args[..1]);
+    reach.all("table", pointer::<u8>(args, 2), 1, &[256]);
+    reach.all("result", pointer::<u8>(args, 3), 1, &args[..1]);
+}
+
 /// `rx_softmax`.
 ///
 /// # Safety

@@ -35,6 +35,7 @@ use crate::{Buf, Compute, KernelKind, Program, Stage, quantised};
 use contraction::Contraction;
 use hinted::Hinted;
 use lines::LinesNest;
+use lookup::Lookup;
 use moves::Moves;
 use vectors::Vectors;
 
@@ -46,6 +47,7 @@ pub mod digits;
 pub mod hinted;
 pub mod joined;
 pub mod lines;
+pub mod lookup;
 pub mod moves;
 pub mod operations;
 pub mod picks;
@@ -105,6 +107,8 @@ pub enum Work {
     Copy(Moves),
     /// By vector operations.
     Vectors(Vectors),
+    /// By looking bytes up.
+    Lookup(Lookup),
 }
 
 impl Work {
@@ -115,7 +119,7 @@ impl Work {
             Work::Hinted(h) => h.kind(),
             Work::Contraction(_) => KernelKind::Contraction,
             Work::Copy(_) => KernelKind::Copy,
-            Work::Vectors(_) => KernelKind::Vectors,
+            Work::Vectors(_) | Work::Lookup(_) => KernelKind::Vectors,
             Work::Lines(_) => KernelKind::Lines,
             Work::QuantizedProduct(_) => KernelKind::QuantizedProduct,
             Work::PooledConvolution(..) => KernelKind::PooledConvolution,
@@ -149,7 +153,9 @@ pub fn alone(program: &Program, c: &Compute, allows: impl Fn(KernelKind) -> bool
     let moves = || moves::find(program, c).map(Work::Copy);
     let contraction = || contraction::find(program, c).map(Work::Contraction);
     let vectors = || vectors::find(program, c).map(Work::Vectors);
-    if_allowed(KernelKind::Copy, &moves)
+    let lookup = || lookup::find(program, c).map(Work::Lookup);
+    if_allowed(KernelKind::Vectors, &lookup)
+        .or_else(|| if_allowed(KernelKind::Copy, &moves))
         .or_else(|| if_allowed(KernelKind::Contraction, &contraction))
         .or_else(|| if_allowed(KernelKind::Vectors, &vectors))
         .unwrap_or(Work::Code)
