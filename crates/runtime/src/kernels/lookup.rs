@@ -3,7 +3,8 @@
 use std::ffi::c_void;
 
 use crate::context::{RxContext, Status, guard};
-use crate::kernels::simd::{Isa, isa};
+#[cfg(target_arch = "x86_64")]
+use crate::kernels::simd;
 use crate::threads::{Grain, Share};
 
 /// Bytes that a thread takes at once.
@@ -20,7 +21,7 @@ unsafe fn look_up(table: *const u8, flip: u8, x: *const u8, y: *mut u8, n: usize
     unsafe {
         let mut i = 0;
         #[cfg(target_arch = "x86_64")]
-        if isa() == Isa::Avx512 && is_x86_feature_detected!("avx512vbmi") {
+        if simd::isa() == simd::Isa::Avx512 && is_x86_feature_detected!("avx512vbmi") {
             i = x86::whole_vectors(table, flip, x, y, n);
         }
         while i < n {

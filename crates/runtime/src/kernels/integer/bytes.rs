@@ -142,6 +142,9 @@ pub(super) unsafe fn copied(from: *const u8, n: usize, mask: u32, to: *mut u32) 
 /// The maximum number of rows for which a weight with contiguous columns is read in place.
 const FEW: usize = 4;
 
+/// Columns that are computed together: their sums are added up at once.
+const BESIDE: usize = 4;
+
 /// Computes columns `columns` of a product of at most `M` rows, which `a` holds as quads, `deep`
 /// each; `start` has the initial value of each row's sums.
 #[inline(always)]
@@ -154,35 +157,47 @@ unsafe fn columns<S: Dots, const M: usize>(
 ) {
     // SAFETY: the columns are the product's, whose operands have its sizes.
     unsafe {
-        let (ones, mask) = (S::splat(0x0101_0101), S::splat(d.b.mask()));
+        // What the data's zero point adds to a sum is a product with as many of it.
+        let (zero, mask) = (
+            S::splat(d.a.zero as u32 * 0x0101_0101),
+            S::splat(d.b.mask()),
+        );
         let bytes = 4 * S::LANES;
-        for j in columns {
-            let from = d.b.from.add(j * d.b_strides.1);
-            let (mut sums, mut own) = ([S::splat(0); M], S::splat(0));
+        for first in columns.clone().step_by(BESIDE) {
+            let wide = (columns.end - first).min(BESIDE);
+            let (mut sums, mut own) = ([[S::splat(0); BESIDE]; M], [S::splat(0); BESIDE]);
             for p in 0..d.k.div_ceil(bytes) {
-                let here = from.add(p * bytes);
                 let rest = d.k - p * bytes;
-                let w = if rest >= bytes {
-                    S::load(here.cast()).xor(mask)
-                } else {
-                    let mut last = [0u8; 64];
-                    for (i, to) in last.iter_mut().enumerate().take(rest) {
-                        *to = *here.add(i) ^ d.b.flip;
+                for c in 0..BESIDE {
+                    // Beyond the end the last column is computed again, and not stored.
+                    let j = first + c.min(wide - 1);
+                    let here = d.b.from.add(j * d.b_strides.1 + p * bytes);
+                    let w = if rest >= bytes {
+                        S::load(here.cast()).xor(mask)
+                    } else {
+                        let mut last = [0u8; 64];
+                        for (i, to) in last.iter_mut().enumerate().take(rest) {
+                            *to = *here.add(i) ^ d.b.flip;
+                        }
+                        S::load(last.as_ptr().cast())
+                    };
+                    own[c] = own[c].dot(zero, w);
+                    for r in 0..M {
+                        let row = a.add(r.min(d.m - 1) * deep + p * S::LANES);
+                        sums[r][c] = sums[r][c].dot(S::load(row), w);
                     }
-                    S::load(last.as_ptr().cast())
-                };
-                own = own.dot(ones, w);
-                for r in 0..M {
-                    let row = a.add(r.min(d.m - 1) * deep + p * S::LANES);
-                    sums[r] = sums[r].dot(S::load(row), w);
                 }
             }
-            let own = own.total().wrapping_mul(d.a.zero);
             for r in 0..M.min(d.m) {
-                let to = d.c.add(r * d.ld + j);
-                let old = if d.accumulate { *to } else { 0 };
-                let sum = sums[r].total().wrapping_sub(own);
-                *to = old.wrapping_add(sum).wrapping_add(*start.add(r));
+                for c in 0..BESIDE {
+                    sums[r][c] = sums[r][c].sub(own[c]);
+                }
+                let totals = S::totals(sums[r]);
+                for (c, sum) in totals.iter().enumerate().take(wide) {
+                    let to = d.c.add(r * d.ld + first + c);
+                    let old = if d.accumulate { *to } else { 0 };
+                    *to = old.wrapping_add(*sum).wrapping_add(*start.add(r));
+                }
             }
         }
     }
