@@ -310,6 +310,60 @@ fn products_without_zero_points_are_exact() {
     });
 }
 
+#[test]
+fn sums_are_requantised_exactly() {
+    everywhere(|ctx, _| {
+        let mut random = Random(6);
+        for (outer, channels, inner) in [(2usize, 5usize, 37usize), (9, 20, 1), (1, 1, 100)] {
+            let n = outer * channels * inner;
+            let x: Vec<i32> = (0..n).map(|_| random.bits() as i32 >> 6).collect();
+            let bias: Vec<i32> = (0..channels).map(|c| c as i32 * 100 - 7).collect();
+            let left: Vec<i64> = (0..channels).map(|c| (c % 3) as i64).collect();
+            let factor: Vec<i64> = (0..channels)
+                .map(|c| (1 << 30) + 12_345 * c as i64)
+                .collect();
+            let right: Vec<i64> = (0..channels).map(|c| 45 + c as i64 % 4).collect();
+            let half: Vec<i64> = right.iter().map(|r| 1 << (r - 1)).collect();
+            let zero: Vec<i32> = (0..channels).map(|c| c as i32 - 3).collect();
+            for (y_type, low, high) in [(0, -128, 127), (1, 0, 255), (2, -300, 300), (3, -9, 1000)]
+            {
+                let mut y = vec![0u8; 4 * n];
+                let q = RxRequantize {
+                    outer: outer as i64,
+                    channels: channels as i64,
+                    inner: inner as i64,
+                    x: x.as_ptr(),
+                    bias: bias.as_ptr(),
+                    left: left.as_ptr(),
+                    factor: factor.as_ptr(),
+                    half: half.as_ptr(),
+                    right: right.as_ptr(),
+                    zero: zero.as_ptr(),
+                    low,
+                    high,
+                    y_type,
+                    reserved: 0,
+                    y: y.as_mut_ptr().cast(),
+                };
+                // SAFETY: arrays and tables have the sizes that the descriptor states.
+                assert_eq!(unsafe { rx_requantize_i32(ctx, &q) }, 0);
+                for (i, &x) in x.iter().enumerate() {
+                    let c = i / inner % channels;
+                    let product = (i64::from(x + bias[c]) << left[c]) * factor[c] + half[c];
+                    let want = ((product >> right[c]) as i32 + zero[c]).clamp(low, high);
+                    let found = match y_type {
+                        0 => i32::from(y[i] as i8),
+                        1 => i32::from(y[i]),
+                        2 => i32::from(i16::from_le_bytes([y[2 * i], y[2 * i + 1]])),
+                        _ => i32::from_le_bytes(y[4 * i..4 * i + 4].try_into().unwrap()),
+                    };
+                    assert_eq!(found, want, "type {y_type} at {i}");
+                }
+            }
+        }
+    });
+}
+
 /// Output extents of a transposed convolution, with `more` rows and columns of output padding.
 fn check_transposed(ctx: *mut RxContext, case: Case, more: i64, epilogue: bool, pack: bool) {
     let ([n, c, h, w], [o, kh, kw]) = (case.image, case.filters);
