@@ -20,7 +20,7 @@ pub struct Lookup {
 }
 
 /// Returns what a byte is added to for its place in a table.
-pub(crate) fn least(byte: DType) -> i64 {
+pub(super) fn least(byte: DType) -> i64 {
     i64::from(byte == DType::I8) * (VALUES / 2)
 }
 
@@ -51,13 +51,13 @@ pub(super) fn find(program: &Program, c: &Compute) -> Option<Lookup> {
 }
 
 /// Returns whether elements of a type are bytes that a table may be of.
-pub(crate) fn is_byte(dtype: DType) -> bool {
+pub(super) fn is_byte(dtype: DType) -> bool {
     matches!(dtype, DType::I8 | DType::U8)
 }
 
 /// Returns the buffer that an expression reads in the order of the stage's results, all of it and
 /// nothing twice.
-pub(crate) fn as_it_lies(program: &Program, c: &Compute, e: &Ex) -> Option<Buf> {
+pub(super) fn as_it_lies(program: &Program, c: &Compute, e: &Ex) -> Option<Buf> {
     let ExKind::Load(buf, index) = e.kind() else {
         return None;
     };

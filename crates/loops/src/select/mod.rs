@@ -39,6 +39,7 @@ use lookup::Lookup;
 use moves::Moves;
 use vectors::Vectors;
 
+mod byte_tables;
 pub mod chosen;
 pub mod contraction;
 pub mod copies;
@@ -133,7 +134,7 @@ pub fn select<'p>(program: Cow<'p, Program>, weights: Weights<'_>) -> Selection<
     let stated = Stated::of(&program);
     let program = quantised::hint_requantised(program);
     let (program, bytes) = products_of_bytes(program, weights);
-    let program = crate::tabulate(crate::shorten_round_trips(program));
+    let program = byte_tables::tabulate(crate::shorten_round_trips(program));
     let rules = Rules {
         attention: attention::find(&program),
         fused: epilogue::find(&program),

@@ -11,9 +11,9 @@ use relax_base::Symbol;
 use relax_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::lookup;
 use crate::extents::elements;
 use crate::rewrite::{map_expr, substitute};
-use crate::select::lookup;
 use crate::{BinOp, Buffer, Compute, Ex, ExKind, Program, Role, Stage, Var, visit_expr};
 
 /// The least number of elements for which a table pays.
@@ -37,7 +37,7 @@ enum Depends<'e> {
 
 /// Replaces parts of element-wise stages by elements of tables, which stages of their own compute.
 /// Without such parts the program is unchanged.
-pub fn tabulate(mut program: Cow<'_, Program>) -> Cow<'_, Program> {
+pub(super) fn tabulate(mut program: Cow<'_, Program>) -> Cow<'_, Program> {
     let mut k = 0;
     while k < program.stages.len() {
         k += stage(&mut program, k).unwrap_or(0) + 1;
