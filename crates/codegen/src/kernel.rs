@@ -36,6 +36,7 @@ mod encoding;
 mod eval;
 mod lanes;
 mod lines;
+mod lookup;
 mod memory;
 mod moved;
 mod nest;
@@ -219,6 +220,7 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
             Work::Copy(Moves::Picks(groups)) => self.picks(c, groups),
             Work::Contraction(found) => self.temporary(|k| k.contraction(c, found)),
             Work::Vectors(found) => self.temporary(|k| k.vectors(c, found)),
+            Work::Lookup(found) => self.lookup(c, *found),
             _ => self.compute(c),
         }
     }

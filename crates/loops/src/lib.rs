@@ -13,7 +13,6 @@ mod accumulation;
 pub mod attention;
 mod bounds;
 mod build;
-mod byte_tables;
 mod children;
 pub mod compose;
 mod continued;
@@ -48,7 +47,6 @@ mod whole;
 
 pub use bounds::{Interval, interval};
 pub use build::{Builder, Nest, TensorRef};
-pub use byte_tables::tabulate;
 pub use children::Children;
 pub use continued::in_extents;
 pub use digits::Digits;

@@ -232,6 +232,10 @@ fn quantised(ctx: *mut RxContext) {
             b_type: 0,
             a_zero: 128,
             b_zero: 0,
+            batch: 1,
+            a_step: 0,
+            b_step: 0,
+            c_step: 0,
         };
         show(
             &format!("dense {m} x 1024 x 1024, int8"),

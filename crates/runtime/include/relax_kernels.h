@@ -91,12 +91,16 @@ int32_t rx_gemm_i16_i16_i32(RxContext *ctx, const RxGemm *g);
 int32_t rx_gemm_i32_i32_i32(RxContext *ctx, const RxGemm *g);
 int32_t rx_gemm_i64_i64_i64(RxContext *ctx, const RxGemm *g);
 
-/* A product of integers of at most 32 bits, what is in *_zero taken off every element; sums wrap. */
+/* Products of integers of at most 32 bits, what is in *_zero taken off every element; sums wrap. Operand x of product i
+ * starts x_step elements after that of i-1 (0: the same for all). */
 typedef struct RxGemmI32 {
   RxGemm gemm;             /*   0: the result is int32 */
   int32_t a_type, b_type;  /*  96, 100: RX_INT8, ... */
   int32_t a_zero, b_zero;  /* 104, 108 */
-} RxGemmI32;               /* 112 bytes */
+  int64_t batch;           /* 112 */
+  int64_t a_step, b_step;  /* 120, 128 */
+  int64_t c_step;          /* 136 */
+} RxGemmI32;               /* 144 bytes */
 int32_t rx_gemm_i32(RxContext *ctx, const RxGemmI32 *g);
 
 /* Element types by number. */
@@ -374,6 +378,9 @@ typedef struct RxSweep {
   void *out;                    /* 80: contiguous; overlaps no input */
 } RxSweep;                      /* 88 bytes */
 int32_t rx_sweep(RxContext *ctx, const RxSweep *sweep);
+
+/* y[i] = table[x[i] ^ flip] for n bytes, with a table of 256; y may be x. */
+int32_t rx_lookup_bytes(RxContext *ctx, int64_t n, const void *x, const void *table, void *y, int32_t flip);
 
 /* ---- attention ----------------------------------------------------------------------- */
 

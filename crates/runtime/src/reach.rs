@@ -276,9 +276,9 @@ described! {
     /// `rx_gemm_i32`.
     gemm_i32 = |reach, g: RxGemmI32| {
         let (p, a, b) = (&g.gemm, element(g.a_type), element(g.b_type));
-        reach.walk("left operand", p.a, a, &[(p.m, p.a_rs), (p.k, p.a_cs)]);
-        reach.walk("right operand", p.b, b, &[(p.k, p.b_rs), (p.n, p.b_cs)]);
-        reach.walk("result", p.c, 4, &[(p.m, p.c_ld), (p.n, 1)]);
+        reach.walk("left operand", p.a, a, &[(g.batch, g.a_step), (p.m, p.a_rs), (p.k, p.a_cs)]);
+        reach.walk("right operand", p.b, b, &[(g.batch, g.b_step), (p.k, p.b_rs), (p.n, p.b_cs)]);
+        reach.walk("result", p.c, 4, &[(g.batch, g.c_step), (p.m, p.c_ld), (p.n, 1)]);
     };
     /// `rx_conv2d_f32` and `rx_conv2d_transpose_f32`.
     conv = |reach, v: RxConv2dF32| reach.conv(v);
@@ -399,6 +399,16 @@ pub(crate) unsafe fn pooled(reach: &mut Reach, args: Args<'_>) {
     reach.all("result", p.y, 4, &[p.n, p.c, p.oh, p.ow]);
 }
 
+/// `rx_lookup_bytes`.
+///
+/// # Safety
+/// As [`Touches`]; nothing is read.
+pub(crate) unsafe fn lookup(reach: &mut Reach, args: Args<'_>) {
+    reach.all("operand", pointer::<u8>(args, 1), 1, &args[..1]);
+    reach.all("table", pointer::<u8>(args, 2), 1, &[256]);
+    reach.all("result", pointer::<u8>(args, 3), 1, &args[..1]);
+}
+
 /// `rx_softmax`.
 ///
 /// # Safety
@@ -420,12 +430,8 @@ pub(crate) unsafe fn copy(reach: &mut Reach, args: Args<'_>) {
     let extents = numbers(2);
     for (what, data, steps) in [("operand", 3, 4), ("result", 5, 6)] {
         let axes = extents.iter().copied().zip(numbers(steps).iter().copied());
-        reach.walk(
-            what,
-            pointer::<c_void>(args, data),
-            size,
-            &axes.collect::<Vec<_>>(),
-        );
+        let axes: Vec<_> = axes.collect();
+        reach.walk(what, pointer::<c_void>(args, data), size, &axes);
     }
 }
 

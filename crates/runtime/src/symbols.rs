@@ -93,6 +93,7 @@ pub(crate) mod functions {
         crate::kernels::lines => rx_lines(_, _) => reach::lines;
         crate::kernels::pick => rx_pick(_, _) => reach::pick;
         crate::kernels::sweep => rx_sweep(_, _) => reach::sweep;
+        crate::kernels::lookup => rx_lookup_bytes(_, _, _, _, _, _) => reach::lookup;
         crate::kernels::attention => rx_attention_f32(_, _) => reach::attention;
         crate::kernels::rows =>
             rx_softmax(_, _, _, _, _, _, _) => reach::softmax

@@ -268,31 +268,41 @@ fn products_without_zero_points_are_exact() {
                     ((-7, 90), true),
                     ((130, 3), false),
                 ] {
-                    let (a, av) = numbers(&mut random, types.0, m * k, false);
-                    let (b, bv) = numbers(&mut random, types.1, k * n, false);
-                    let mut c = vec![5i32; m * n];
-                    let gemm = RxGemm {
-                        accumulate: i32::from(transposed),
-                        ..dense((m, n, k), transposed, &a, &b, &mut c)
-                    };
-                    let g = RxGemmI32 {
-                        gemm,
-                        a_type: types.0,
-                        b_type: types.1,
-                        a_zero: zeros.0,
-                        b_zero: zeros.1,
-                    };
-                    // SAFETY: all arrays have the sizes that the product states.
-                    assert_eq!(unsafe { rx_gemm_i32(ctx, &g) }, 0);
-                    for (at, &found) in c.iter().enumerate() {
-                        let (i, j) = (at / n, at % n);
-                        let mut want = if transposed { 5 } else { 0i32 };
-                        for p in 0..k {
-                            let y = bv[if transposed { j * k + p } else { p * n + j }] - zeros.1;
-                            want = want.wrapping_add((av[i * k + p] - zeros.0).wrapping_mul(y));
+                    // One product, several by one right operand, and several pairs.
+                    for (batch, apart) in [(1, 0), (5, 0), (3, 1)] {
+                        let rights = 1 + (batch - 1) * apart;
+                        let (a, av) = numbers(&mut random, types.0, batch * m * k, false);
+                        let (b, bv) = numbers(&mut random, types.1, rights * k * n, false);
+                        let mut c = vec![5i32; batch * m * n];
+                        let gemm = RxGemm {
+                            accumulate: i32::from(transposed),
+                            ..dense((m, n, k), transposed, &a, &b, &mut c)
+                        };
+                        let g = RxGemmI32 {
+                            gemm,
+                            a_type: types.0,
+                            b_type: types.1,
+                            a_zero: zeros.0,
+                            b_zero: zeros.1,
+                            batch: batch as i64,
+                            a_step: (m * k) as i64,
+                            b_step: (apart * k * n) as i64,
+                            c_step: (m * n) as i64,
+                        };
+                        // SAFETY: all arrays have the sizes that the products state.
+                        assert_eq!(unsafe { rx_gemm_i32(ctx, &g) }, 0);
+                        for (at, &found) in c.iter().enumerate() {
+                            let (row, j) = (at / n, at % n);
+                            let right = row / m * apart * k * n;
+                            let mut want = if transposed { 5 } else { 0i32 };
+                            for p in 0..k {
+                                let y = if transposed { j * k + p } else { p * n + j };
+                                let (x, y) = (av[row * k + p] - zeros.0, bv[right + y] - zeros.1);
+                                want = want.wrapping_add(x.wrapping_mul(y));
+                            }
+                            let text = format!("{batch} {m} {n} {k} {types:?} {zeros:?} at {at}");
+                            assert_eq!(found, want, "{text}");
                         }
-                        let text = format!("{m} {n} {k} {types:?} {zeros:?} at {i}, {j}");
-                        assert_eq!(found, want, "{text}");
                     }
                 }
             }

@@ -1,8 +1,9 @@
-//! Elements selected axis by axis, against plain loops.
+//! Elements selected axis by axis, and bytes looked up, against plain loops.
 
 mod common;
 
 use common::{Random, everywhere};
+use relax_runtime::kernels::lookup::rx_lookup_bytes;
 use relax_runtime::kernels::pick::{RxPick, rx_pick};
 
 /// A table as padding, gathering or repeating creates it.
@@ -80,4 +81,34 @@ fn chosen_elements_are_what_loops_give() {
             check(ctx, &mut random, |i| i as i64, (u64::MAX, -1i64));
         }
     });
+}
+
+/// Any number of bytes, into another array or in place.
+#[test]
+fn bytes_are_looked_up() {
+    let mut random = Random(31);
+    let table: Vec<u8> = (0..256).map(|_| random.bits() as u8).collect();
+    for n in [0usize, 1, 63, 64, 65, 300, 4096, 10_001, 300_000] {
+        let x: Vec<u8> = (0..n).map(|_| random.bits() as u8).collect();
+        for flip in [0u8, 128] {
+            let look = |x: &u8| table[usize::from(*x ^ flip)];
+            let wanted: Vec<u8> = x.iter().map(look).collect();
+            everywhere(|ctx, isa| {
+                // One byte beyond, which stays.
+                let mut y = vec![7u8; n + 1];
+                let (from, of, to) = (x.as_ptr(), table.as_ptr(), y.as_mut_ptr());
+                let flip = i32::from(flip);
+                // SAFETY: both arrays have `n` bytes, the table 256.
+                let status = unsafe {
+                    rx_lookup_bytes(ctx, n as i64, from.cast(), of.cast(), to.cast(), flip)
+                };
+                assert_eq!((status, &y[..n], y[n]), (0, &wanted[..], 7), "{n} {isa:?}");
+                y[..n].copy_from_slice(&x);
+                let to = y.as_mut_ptr();
+                // SAFETY: as above.
+                unsafe { rx_lookup_bytes(ctx, n as i64, to.cast(), of.cast(), to.cast(), flip) };
+                assert_eq!((&y[..n], y[n]), (&wanted[..], 7), "{n} {isa:?}, in place");
+            });
+        }
+    }
 }

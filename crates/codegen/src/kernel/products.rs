@@ -35,16 +35,18 @@ struct Matrices {
 }
 
 impl Kernel<'_, '_, '_> {
-    /// Emits a product of small integers, whose zero points are `zeros`.
+    /// Emits a product of small integers, whose zero points are `zeros`, or one for each index of the
+    /// first axis.
     pub(super) fn gemm_i32(
         &mut self,
         product: &Product,
         [a_type, b_type]: [i64; 2],
         zeros: [Value; 2],
         (out, shape): (Value, &[Value]),
+        batched: bool,
     ) {
         let f = self.structure::<RxGemmI32>();
-        let m = self.matrices(product, 0);
+        let m = self.matrices(product, usize::from(batched));
         self.put(
             &f,
             fields!(RxGemmI32 {
@@ -75,6 +77,21 @@ impl Kernel<'_, '_, '_> {
                 b_zero: zeros[1],
             }),
         );
+        if batched {
+            let [a, b] = [product.a, product.b].map(|x| self.batch_step(x));
+            let c = self.product(&shape[1..]);
+            self.put(
+                &f,
+                fields!(RxGemmI32 {
+                    batch: shape[0],
+                    a_step: a,
+                    b_step: b,
+                    c_step: c,
+                }),
+            );
+        } else {
+            self.put_ints(&f, fields!(RxGemmI32 { batch: 1 }));
+        }
         self.run_with(abi::rx_gemm_i32, f);
     }
 

@@ -132,7 +132,7 @@ impl Kernel<'_, '_, '_> {
                 match [a, b].map(|b| integer_code(self.program.bufs[b].dtype)) {
                     [Some(a_type), Some(b_type)] => {
                         let zeros = [taken_off[0], taken_off[1]];
-                        self.gemm_i32(&product, [a_type, b_type], zeros, (out, &shape));
+                        self.gemm_i32(&product, [a_type, b_type], zeros, (out, &shape), false);
                     }
                     _ => self.gemm_f32(&product, (out, &shape), epilogue),
                 }
@@ -149,7 +149,13 @@ impl Kernel<'_, '_, '_> {
                     transpose_a,
                     transpose_b,
                 };
-                self.batch_gemm_f32(&product, (out, &shape), epilogue);
+                match [a, b].map(|b| integer_code(self.program.bufs[b].dtype)) {
+                    [Some(a_type), Some(b_type)] => {
+                        let zeros = [taken_off[0], taken_off[1]];
+                        self.gemm_i32(&product, [a_type, b_type], zeros, (out, &shape), true);
+                    }
+                    _ => self.batch_gemm_f32(&product, (out, &shape), epilogue),
+                }
             }
             Hint::Blockwise { .. } => self.blockwise_f32(hint, out),
             Hint::Conv2d { data, weight, .. } => {

@@ -75,7 +75,7 @@ fn supported<'p>(program: &'p Program, c: &Compute) -> Option<&'p Hint> {
         }
         (DType::F32, _) => hint.operands().into_iter().all(|b| of(b) == DType::F32),
         (_, Hint::Requantize { .. }) => true,
-        (DType::I32, Hint::Gemm { .. } | Hint::Conv2d { .. }) => {
+        (DType::I32, Hint::Gemm { .. } | Hint::BatchGemm { .. } | Hint::Conv2d { .. }) => {
             hint.operands().into_iter().all(|b| is_operand(of(b)))
         }
         _ => false,
@@ -88,7 +88,10 @@ fn supported<'p>(program: &'p Program, c: &Compute) -> Option<&'p Hint> {
 fn looked_through(program: &Program, hint: &Hint) -> (Hint, Vec<Option<Ex>>) {
     let mut hint = hint.clone();
     let mut zeros = Vec::new();
-    if matches!(hint, Hint::Gemm { .. } | Hint::Conv2d { .. }) {
+    if matches!(
+        hint,
+        Hint::Gemm { .. } | Hint::BatchGemm { .. } | Hint::Conv2d { .. }
+    ) {
         for operand in hint.operands_mut() {
             let before = shifted(program, *operand);
             if let Some(s) = &before {

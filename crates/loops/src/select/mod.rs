@@ -35,10 +35,12 @@ use crate::{Buf, Compute, KernelKind, Program, Stage, Stmt, quantised};
 use contraction::Contraction;
 use hinted::Hinted;
 use lines::LinesNest;
+use lookup::Lookup;
 use moves::Moves;
 use separate::{computation, has_marks};
 use vectors::Vectors;
 
+mod byte_tables;
 pub mod chosen;
 pub mod contraction;
 pub mod copies;
@@ -47,6 +49,7 @@ pub mod digits;
 pub mod hinted;
 pub mod joined;
 pub mod lines;
+pub mod lookup;
 pub mod moves;
 pub mod operations;
 pub mod picks;
@@ -109,6 +112,8 @@ pub enum Work {
     Copy(Moves),
     /// By vector operations.
     Vectors(Vectors),
+    /// By looking bytes up.
+    Lookup(Lookup),
 }
 
 impl Work {
@@ -119,7 +124,7 @@ impl Work {
             Work::Hinted(h) => h.kind(),
             Work::Contraction(_) => KernelKind::Contraction,
             Work::Copy(_) => KernelKind::Copy,
-            Work::Vectors(_) => KernelKind::Vectors,
+            Work::Vectors(_) | Work::Lookup(_) => KernelKind::Vectors,
             Work::Lines(_) => KernelKind::Lines,
             Work::QuantizedProduct(_) => KernelKind::QuantizedProduct,
             Work::PooledConvolution(..) => KernelKind::PooledConvolution,
@@ -133,7 +138,7 @@ pub fn select<'p>(program: Cow<'p, Program>, weights: Weights<'_>) -> Selection<
     let stated = Stated::of(&program);
     let program = quantised::hint_requantised(program);
     let (program, bytes) = products_of_bytes(program, weights);
-    let program = crate::tabulate(crate::shorten_round_trips(program));
+    let program = byte_tables::tabulate(crate::shorten_round_trips(program));
     let rules = Rules {
         attention: attention::find(&program),
         fused: epilogue::find(&program),
@@ -153,7 +158,9 @@ pub fn alone(program: &Program, c: &Compute, allows: impl Fn(KernelKind) -> bool
     let moves = || moves::find(program, c).map(Work::Copy);
     let contraction = || contraction::find(program, c).map(Work::Contraction);
     let vectors = || vectors::find(program, c).map(Work::Vectors);
-    if_allowed(KernelKind::Copy, &moves)
+    let lookup = || lookup::find(program, c).map(Work::Lookup);
+    if_allowed(KernelKind::Vectors, &lookup)
+        .or_else(|| if_allowed(KernelKind::Copy, &moves))
         .or_else(|| if_allowed(KernelKind::Contraction, &contraction))
         .or_else(|| if_allowed(KernelKind::Vectors, &vectors))
         .unwrap_or(Work::Code)

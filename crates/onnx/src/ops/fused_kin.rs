@@ -43,13 +43,17 @@ pub static OPS: &[Entry] = &[
         fused::embedded(tr, &like(n, inputs))
     }),
     ms("DynamicQuantizeLSTM", |tr, n| {
-        let mut inputs: Vec<Value> = n.inputs.iter().take(8).cloned().collect();
-        for (k, input) in inputs.iter_mut().enumerate().take(3).skip(1) {
+        let bytes = |k: usize| -> R<recurrent::Bytes> {
             let at = 6 + 2 * k;
-            let (scale, zero) = (n.t(at)?, n.opt(at + 1)?);
-            *input = weight(tr, &n.t(k)?, &scale, zero.as_ref())?.into();
-        }
-        recurrent::quantised_lstm(tr, &like(n, inputs))
+            Ok(recurrent::Bytes {
+                weight: n.t(k)?,
+                scale: n.t(at)?,
+                zero: n.opt(at + 1)?,
+            })
+        };
+        let weights = [bytes(1)?, bytes(2)?];
+        let inputs = n.inputs.iter().take(8).cloned().collect();
+        recurrent::quantised_lstm(tr, &like(n, inputs), &weights)
     }),
     ms("GatherBlockQuantized", gather_blocks),
     ms("TransposeMatMul", super::matrix::fused),
@@ -145,25 +149,6 @@ fn moved(tr: &mut Tr<'_>, x: &Val, before: bool) -> R<Val> {
         false => [0].into_iter().chain(2..rank).chain([1]).collect(),
     };
     tr.transpose(x, &order)
-}
-
-/// Dequantises the weight of a recurrent layer, per direction, with the gates as the first axis.
-fn weight(tr: &mut Tr<'_>, w: &Val, scale: &Val, zero: Option<&Val>) -> R<Val> {
-    let spread = |tr: &mut Tr<'_>, v: &Val| match v.rank() {
-        1 => tr.expand_all(v, &[1, 2]),
-        2 => tr.expand(v, 1),
-        _ => Ok(v.clone()),
-    };
-    let mut y = tr.cast(w, Elem::I32)?;
-    if let Some(z) = zero {
-        let z = tr.cast(z, Elem::I32)?;
-        let z = spread(tr, &z)?;
-        y = tr.sub(&y, &z)?;
-    }
-    let y = tr.cast(&y, Elem::F32)?;
-    let scale = spread(tr, scale)?;
-    let y = tr.mul(&y, &scale)?;
-    tr.transpose(&y, &[0, 2, 1])
 }
 
 /// Emits a gather from a table with block-quantised rows: rows are gathered first, so that only

@@ -218,14 +218,6 @@ pub fn dynamic(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val) -> R<(Val, Val, Val)> {
     Ok((y, scale, zero))
 }
 
-/// Quantises a tensor to its actual range and dequantises it again.
-pub fn there_and_back(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val) -> R<Val> {
-    let (y, scale, zero) = dynamic(tr, n, x)?;
-    let y = shifted(tr, &y, Some(&zero))?;
-    let y = tr.cast(&y, Elem::F32)?;
-    tr.mul(&y, &scale)
-}
-
 /// Per-tensor scale and zero point.
 pub struct Scaled {
     scale: Val,

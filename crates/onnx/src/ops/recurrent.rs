@@ -4,6 +4,7 @@ use relax_sym::Dim;
 
 use super::build::int;
 use super::elementwise as simple;
+use super::quant;
 use crate::graph::Tr;
 use crate::node::{Node, R, unsupported};
 use crate::table::{Entry, op};
@@ -90,13 +91,60 @@ impl Activation {
     }
 }
 
+/// A weight of bytes, (directions, inputs, gates), with the scale and the zero point of each
+/// direction, or of each of its gates' numbers.
+#[derive(Clone)]
+pub struct Bytes {
+    /// The weight.
+    pub weight: Val,
+    /// Its scale.
+    pub scale: Val,
+    /// Its zero point.
+    pub zero: Option<Val>,
+}
+
+impl Bytes {
+    /// Returns those of one direction.
+    fn of(&self, tr: &mut Tr<'_>, direction: usize) -> R<Bytes> {
+        let mut part = |v: &Val| tr.pick(v, 0, direction as i64);
+        Ok(Bytes {
+            weight: part(&self.weight)?,
+            scale: part(&self.scale)?,
+            zero: self.zero.as_ref().map(part).transpose()?,
+        })
+    }
+
+    /// Emits the product of numbers, quantised to their actual range, and the weight of a direction.
+    fn times(&self, tr: &mut Tr<'_>, n: &Node<'_>, x: &Val) -> R<Val> {
+        let (x, scale, zero) = quant::dynamic(tr, n, x)?;
+        let weight = (&self.weight, self.zero.clone());
+        quant::product(tr, (&x, Some(zero)), weight, &scale, &self.scale)
+    }
+}
+
+/// A weight with which numbers are multiplied.
+enum Weight<'a> {
+    /// Of numbers, (gates, inputs).
+    Numbers(Val),
+    /// Of bytes; the numbers are quantised first, as the node says.
+    Bytes(&'a Node<'a>, Bytes),
+}
+
+impl Weight<'_> {
+    /// Emits the product.
+    fn times(&self, tr: &mut Tr<'_>, x: &Val) -> R<Val> {
+        match self {
+            Weight::Numbers(w) => Direction::dense(tr, x, w),
+            Weight::Bytes(n, w) => w.times(tr, n, x),
+        }
+    }
+}
+
 /// One direction of a layer.
 struct Direction<'a> {
     kind: Kind,
-    /// The node, if states are quantised before multiplication.
-    quantised: Option<&'a Node<'a>>,
     /// The recurrent weight.
-    r: Val,
+    r: Weight<'a>,
     /// The recurrent bias, if it is separate from the input's.
     rb: Option<Val>,
     /// Peephole weights: input, output, forget.
@@ -122,7 +170,7 @@ impl Direction<'_> {
     fn step(&self, tr: &mut Tr<'_>, x: &Val, h: &Val, c: Option<&Val>) -> R<(Val, Option<Val>)> {
         match self.kind {
             Kind::Rnn => {
-                let s = Direction::dense(tr, h, &self.r)?;
+                let s = self.r.times(tr, h)?;
                 let s = tr.add(x, &s)?;
                 Ok((self.f[0].apply(tr, &s)?, None))
             }
@@ -135,11 +183,7 @@ impl Direction<'_> {
         }
     }
     fn lstm(&self, tr: &mut Tr<'_>, x: &Val, h: &Val, c: &Val) -> R<(Val, Val)> {
-        let h = match self.quantised {
-            Some(n) => super::quant::there_and_back(tr, n, h)?,
-            None => h.clone(),
-        };
-        let s = Direction::dense(tr, &h, &self.r)?;
+        let s = self.r.times(tr, h)?;
         let s = tr.add(x, &s)?;
         let mut g = Vec::new();
         for k in 0..4 {
@@ -169,13 +213,16 @@ impl Direction<'_> {
         Ok((tr.mul(&o, &t)?, c))
     }
     fn gru(&self, tr: &mut Tr<'_>, x: &Val, h: &Val) -> R<Val> {
+        let Weight::Numbers(r) = &self.r else {
+            return unsupported("a quantised weight of a GRU is not supported");
+        };
         let n = self.size;
         let part =
             |tr: &mut Tr<'_>, v: &Val, axis: usize, k: i64| tr.slice(v, axis, k * n, (k + 1) * n);
         // One product for all gates, where the last one needs no other gate before it.
         let weight = match self.before_reset {
-            true => self.r.clone(),
-            false => tr.slice(&self.r, 0, 0, 2 * n)?,
+            true => r.clone(),
+            false => tr.slice(r, 0, 0, 2 * n)?,
         };
         let s = Direction::dense(tr, h, &weight)?;
         let s = match &self.rb {
@@ -189,13 +236,13 @@ impl Direction<'_> {
             let g = tr.add(&g, &own)?;
             gates.push(self.f[0].apply(tr, &g)?);
         }
-        let (z, r) = (&gates[0], &gates[1]);
+        let (z, reset) = (&gates[0], &gates[1]);
         let inner = if self.before_reset {
             let s = part(tr, &s, 1, 2)?;
-            tr.mul(r, &s)?
+            tr.mul(reset, &s)?
         } else {
-            let own = part(tr, &self.r, 0, 2)?;
-            let rh = tr.mul(r, h)?;
+            let own = part(tr, r, 0, 2)?;
+            let rh = tr.mul(reset, h)?;
             Direction::dense(tr, &rh, &own)?
         };
         let g = self.gate(tr, x, 2)?;
@@ -208,17 +255,18 @@ impl Direction<'_> {
     }
 }
 
-/// Emits an LSTM whose inputs and states are quantised before multiplication.
-pub fn quantised_lstm(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
-    layer_of(tr, n, Kind::Lstm, true)
+/// Emits an LSTM whose inputs and states are quantised and multiplied with bytes: the weights of
+/// the input and of the state.
+pub fn quantised_lstm(tr: &mut Tr<'_>, n: &Node<'_>, weights: &[Bytes; 2]) -> Out {
+    layer_of(tr, n, Kind::Lstm, Some(weights))
 }
 
 fn layer(tr: &mut Tr<'_>, n: &Node<'_>, kind: Kind) -> Out {
-    layer_of(tr, n, kind, false)
+    layer_of(tr, n, kind, None)
 }
 
-fn layer_of(tr: &mut Tr<'_>, n: &Node<'_>, kind: Kind, quantised: bool) -> Out {
-    let (x, w, r) = (n.t(0)?, n.t(1)?, n.t(2)?);
+fn layer_of(tr: &mut Tr<'_>, n: &Node<'_>, kind: Kind, bytes: Option<&[Bytes; 2]>) -> Out {
+    let x = n.t(0)?;
     let (b, lens, h0) = (n.opt(3)?, n.opt(4)?, n.opt(5)?);
     let (c0, peepholes) = match kind {
         Kind::Lstm => (n.opt(6)?, n.opt(7)?),
@@ -231,17 +279,14 @@ fn layer_of(tr: &mut Tr<'_>, n: &Node<'_>, kind: Kind, quantised: bool) -> Out {
         x
     };
     let x = tr.known(&x);
-    let x = match quantised {
-        true => super::quant::there_and_back(tr, n, &x)?,
-        false => x,
-    };
     let (gates, _) = kind.form();
     let size = match n.attr("hidden_size") {
         Some(a) => a.i,
-        None => r
-            .dim(2)?
-            .as_const()
-            .ok_or("the size of the state must be known")?,
+        None => {
+            let state = if bytes.is_some() { 1 } else { 2 };
+            let size = n.t(2)?.dim(state)?.as_const();
+            size.ok_or("the size of the state must be known")?
+        }
     };
     let way = n.str("direction", "forward");
     let count = if way == "bidirectional" { 2 } else { 1 };
@@ -250,8 +295,14 @@ fn layer_of(tr: &mut Tr<'_>, n: &Node<'_>, kind: Kind, quantised: bool) -> Out {
     let (mut outputs, mut states, mut cells) = (Vec::new(), Vec::new(), Vec::new());
     for (d, activations) in functions.into_iter().enumerate() {
         let part = |tr: &mut Tr<'_>, v: &Val| tr.pick(v, 0, d as i64);
-        let (wd, rd) = (part(tr, &w)?, part(tr, &r)?);
-        let mut input = Direction::dense(tr, &x, &wd)?;
+        let mut weight = |k: usize| -> R<Weight<'_>> {
+            match bytes {
+                Some(all) => Ok(Weight::Bytes(n, all[k].of(tr, d)?)),
+                None => Ok(Weight::Numbers(part(tr, &n.t(1 + k)?)?)),
+            }
+        };
+        let (w, r) = (weight(0)?, weight(1)?);
+        let mut input = w.times(tr, &x)?;
         let mut rb = None;
         if let Some(b) = &b {
             let b = part(tr, b)?;
@@ -278,8 +329,7 @@ fn layer_of(tr: &mut Tr<'_>, n: &Node<'_>, kind: Kind, quantised: bool) -> Out {
         };
         let direction = Direction {
             kind,
-            quantised: quantised.then_some(n),
-            r: rd,
+            r,
             rb,
             p,
             f: activations,

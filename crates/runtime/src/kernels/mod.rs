@@ -18,6 +18,7 @@ pub mod integer;
 pub mod kinds;
 pub mod lines;
 mod logs;
+pub mod lookup;
 pub mod math;
 mod narrow_math;
 #[cfg(target_arch = "x86_64")]

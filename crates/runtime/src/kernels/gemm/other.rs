@@ -5,7 +5,7 @@
 use crate::c_structure;
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::contract::{RxContract, rx_contract};
-use crate::kernels::integer::{Element, Matrices};
+use crate::kernels::integer::{Element, Matrices, Steps};
 use crate::kernels::kinds::Kind;
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::{Grain, Share};
@@ -76,13 +76,66 @@ c_structure! {
         pub a_zero: i32,
         /// The zero point subtracted from every element of the right operand.
         pub b_zero: i32,
+        /// The number of products.
+        pub batch: i64,
+        /// Elements from the left operand of one product to the next one's.
+        pub a_step: i64,
+        /// Elements from one right operand to the next one.
+        pub b_step: i64,
+        /// Elements from one result to the next one.
+        pub c_step: i64,
     }
 }
 
 impl RxGemmI32 {
-    /// Computes the product of operands without zero points as a contraction, which supports
+    /// The first product, and the steps to the others; `None` where a number is negative.
+    fn products(&self) -> Option<(Matrices, Steps)> {
+        let bytes = |step: i64, kind: i32| {
+            let size = Element::of(kind)?.size();
+            usize::try_from(step).ok().map(|step| step * size)
+        };
+        let product = Matrices {
+            zeros: (self.a_zero, self.b_zero),
+            ..self.gemm.matrices()?
+        };
+        let steps = Steps {
+            a: bytes(self.a_step, self.a_type)?,
+            b: bytes(self.b_step, self.b_type)?,
+            c: usize::try_from(self.c_step).ok()?,
+        };
+        Some((product, steps))
+    }
+
+    /// Computes one of the products.
+    unsafe fn one(&self, context: &mut RxContext, i: usize, (a, b): (Element, Element)) -> i32 {
+        let Some((product, steps)) = self.products() else {
+            return Status::Argument as i32;
+        };
+        // SAFETY: the operands and the results have this product.
+        unsafe {
+            let product = product.further(i, steps);
+            // Operands that are read once are not converted to 16 bits first.
+            let few = product.m < 4 || product.n < 4;
+            let whole = a == Element::I32 || b == Element::I32;
+            let plain = product.zeros == (0, 0) && !product.accumulate;
+            if few && whole && plain {
+                return self.contracted(context, &product);
+            }
+            match product.run(context, a, b) {
+                Ok(true) => 0,
+                Ok(false) if plain => self.contracted(context, &product),
+                Ok(false) => {
+                    product.plain(a, b);
+                    0
+                }
+                Err(status) => status,
+            }
+        }
+    }
+
+    /// Computes a product of operands without zero points as a contraction, which supports
     /// elements of up to 32 bits.
-    unsafe fn contracted(&self, context: &mut RxContext) -> i32 {
+    unsafe fn contracted(&self, context: &mut RxContext, product: &Matrices) -> i32 {
         let g = &self.gemm;
         let extents = [g.m, g.n, g.k];
         let steps = [g.a_rs, 0, g.a_cs, 0, g.b_cs, g.b_rs, g.c_ld, 1, 0];
@@ -93,19 +146,19 @@ impl RxGemmI32 {
             c_type: Kind::I32 as i32,
             extents: extents.as_ptr(),
             steps: steps.as_ptr(),
-            a: g.a,
-            b: g.b,
-            c: g.c,
+            a: product.a,
+            b: product.b,
+            c: product.c.cast(),
         };
         // SAFETY: the operands have the product's sizes.
         unsafe { rx_contract(context, &contract) }
     }
 }
 
-/// A product of integers minus their zero points, with 32-bit sums, which wrap.
+/// Products of integers minus their zero points, with 32-bit sums, which wrap.
 ///
 /// # Safety
-/// The operands are as large as the sizes and strides say, and do not overlap the result.
+/// The operands are as large as the sizes and strides say, and do not overlap the results.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_gemm_i32(ctx: *mut RxContext, g: *const RxGemmI32) -> i32 {
     guard(ctx, |context| {
@@ -113,30 +166,22 @@ pub unsafe extern "C" fn rx_gemm_i32(ctx: *mut RxContext, g: *const RxGemmI32) -
         unsafe {
             let g = &*g;
             let types = Element::of(g.a_type).zip(Element::of(g.b_type));
-            let Some((product, (a, b))) = g.gemm.matrices().zip(types) else {
+            let Some(((product, steps), types)) = g.products().zip(types) else {
                 let text = "rx_gemm_i32: sizes or types that are no product";
                 return context.fail(Status::Argument, text);
             };
-            let product = Matrices {
-                zeros: (g.a_zero, g.b_zero),
-                ..product
-            };
-            // Operands that are read once are not converted to 16 bits first.
-            let few = product.m < 4 || product.n < 4;
-            let whole = a == Element::I32 || b == Element::I32;
-            let plain = product.zeros == (0, 0) && !product.accumulate;
-            if few && whole && plain {
-                return g.contracted(context);
-            }
-            match product.run(context, a, b) {
-                Ok(true) => 0,
-                Ok(false) if plain => g.contracted(context),
-                Ok(false) => {
-                    product.plain(a, b);
-                    0
+            let count = g.batch.max(0) as usize;
+            if count > 1 {
+                match product.run_all(context, types, (count, steps)) {
+                    Ok(true) => return 0,
+                    Ok(false) => {}
+                    Err(status) => return status,
                 }
-                Err(status) => status,
             }
+            (0..count)
+                .map(|i| g.one(context, i, types))
+                .find(|s| *s != 0)
+                .unwrap_or(0)
         }
     })
 }

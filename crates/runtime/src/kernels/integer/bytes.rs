@@ -8,12 +8,12 @@
 
 use std::ffi::c_void;
 
-use super::quads::{Dots, Kernel, Product, with_dots};
+use super::quads::{Dots, Kernel, Product, room, with_dots};
 use super::share::Operand;
 use super::{Element, Scratch};
 use crate::context::RxContext;
 use crate::kernels::simd::{Simd, dispatch};
-use crate::threads::{Grain, Share};
+use crate::threads::{Grain, Pool, Share};
 
 /// An operand of bytes: the bits flipped in each to make it unsigned (data) or signed (weight), and
 /// its zero point then.
@@ -142,6 +142,9 @@ pub(super) unsafe fn copied(from: *const u8, n: usize, mask: u32, to: *mut u32) 
 /// The maximum number of rows for which a weight with contiguous columns is read in place.
 const FEW: usize = 4;
 
+/// Columns that are computed together: their sums are added up at once.
+const BESIDE: usize = 4;
+
 /// Computes columns `columns` of a product of at most `M` rows, which `a` holds as quads, `deep`
 /// each; `start` has the initial value of each row's sums.
 #[inline(always)]
@@ -154,35 +157,47 @@ unsafe fn columns<S: Dots, const M: usize>(
 ) {
     // SAFETY: the columns are the product's, whose operands have its sizes.
     unsafe {
-        let (ones, mask) = (S::splat(0x0101_0101), S::splat(d.b.mask()));
+        // What the data's zero point adds to a sum is a product with as many of it.
+        let (zero, mask) = (
+            S::splat(d.a.zero as u32 * 0x0101_0101),
+            S::splat(d.b.mask()),
+        );
         let bytes = 4 * S::LANES;
-        for j in columns {
-            let from = d.b.from.add(j * d.b_strides.1);
-            let (mut sums, mut own) = ([S::splat(0); M], S::splat(0));
+        for first in columns.clone().step_by(BESIDE) {
+            let wide = (columns.end - first).min(BESIDE);
+            let (mut sums, mut own) = ([[S::splat(0); BESIDE]; M], [S::splat(0); BESIDE]);
             for p in 0..d.k.div_ceil(bytes) {
-                let here = from.add(p * bytes);
                 let rest = d.k - p * bytes;
-                let w = if rest >= bytes {
-                    S::load(here.cast()).xor(mask)
-                } else {
-                    let mut last = [0u8; 64];
-                    for (i, to) in last.iter_mut().enumerate().take(rest) {
-                        *to = *here.add(i) ^ d.b.flip;
+                for c in 0..BESIDE {
+                    // Beyond the end the last column is computed again, and not stored.
+                    let j = first + c.min(wide - 1);
+                    let here = d.b.from.add(j * d.b_strides.1 + p * bytes);
+                    let w = if rest >= bytes {
+                        S::load(here.cast()).xor(mask)
+                    } else {
+                        let mut last = [0u8; 64];
+                        for (i, to) in last.iter_mut().enumerate().take(rest) {
+                            *to = *here.add(i) ^ d.b.flip;
+                        }
+                        S::load(last.as_ptr().cast())
+                    };
+                    own[c] = own[c].dot(zero, w);
+                    for r in 0..M {
+                        let row = a.add(r.min(d.m - 1) * deep + p * S::LANES);
+                        sums[r][c] = sums[r][c].dot(S::load(row), w);
                     }
-                    S::load(last.as_ptr().cast())
-                };
-                own = own.dot(ones, w);
-                for r in 0..M {
-                    let row = a.add(r.min(d.m - 1) * deep + p * S::LANES);
-                    sums[r] = sums[r].dot(S::load(row), w);
                 }
             }
-            let own = own.total().wrapping_mul(d.a.zero);
             for r in 0..M.min(d.m) {
-                let to = d.c.add(r * d.ld + j);
-                let old = if d.accumulate { *to } else { 0 };
-                let sum = sums[r].total().wrapping_sub(own);
-                *to = old.wrapping_add(sum).wrapping_add(*start.add(r));
+                for c in 0..BESIDE {
+                    sums[r][c] = sums[r][c].sub(own[c]);
+                }
+                let totals = S::totals(sums[r]);
+                for (c, sum) in totals.iter().enumerate().take(wide) {
+                    let to = d.c.add(r * d.ld + first + c);
+                    let old = if d.accumulate { *to } else { 0 };
+                    *to = old.wrapping_add(*sum).wrapping_add(*start.add(r));
+                }
             }
         }
     }
@@ -228,13 +243,12 @@ pub(super) struct Dense {
 impl Dense {
     /// Multiplies at most [`FEW`] rows by a weight with contiguous columns: only the rows are
     /// copied.
-    unsafe fn few(&self, kernel: Kernel, context: &mut RxContext) -> Result<(), i32> {
-        let deep = self.k.div_ceil(64) * 16;
-        let scratch = Scratch::new(context, (self.m * deep + FEW) * 4).ok_or(context.status)?;
+    unsafe fn few(&self, kernel: Kernel, pool: &Pool, memory: *mut u32) {
+        let deep = self.deep();
         // SAFETY: the scratch has room for the rows and what their sums start with.
         unsafe {
-            let start = scratch.memory.cast::<i32>();
-            let a = start.add(FEW).cast::<u32>();
+            let start = memory.cast::<i32>();
+            let a = memory.add(FEW);
             std::ptr::write_bytes(a, 0, self.m * deep);
             for i in 0..self.m {
                 let row = a.add(i * deep);
@@ -243,7 +257,7 @@ impl Dense {
             }
             let shared = Share::new((self, a, start));
             let grain = Grain::of_work(1 << 18, self.k * self.m);
-            context.pool.each(self.n, grain, |begin, end, _| {
+            pool.each(self.n, grain, |begin, end, _| {
                 let &(d, a, start) = shared.get();
                 let (a, start) = (a.cast_const(), start.cast_const());
                 with_dots!(
@@ -259,7 +273,16 @@ impl Dense {
                 );
             });
         }
-        Ok(())
+    }
+
+    /// Quads of a copied row, whole vectors, where there are few.
+    fn deep(&self) -> usize {
+        self.k.div_ceil(64) * 16
+    }
+
+    /// Returns whether the product is one of [`few`](Self::few) rows.
+    fn has_few(&self) -> bool {
+        self.m <= FEW && self.b_strides.0 == 1
     }
 
     /// Returns whether the weight's lines are quads as they are.
@@ -296,25 +319,61 @@ impl Dense {
     /// # Safety
     /// The operands are as large as sizes and strides say, and do not overlap the result.
     pub(super) unsafe fn run(&self, kernel: Kernel, context: &mut RxContext) -> Result<(), i32> {
+        let scratch = Scratch::new(context, self.room(&context.pool)).ok_or(context.status)?;
+        // SAFETY: the caller's contract; the scratch has the room.
+        unsafe { self.within(kernel, &context.pool, scratch.memory.cast()) };
+        Ok(())
+    }
+
+    /// Returns the quads of the weight.
+    pub(super) fn weight(&self) -> usize {
+        self.n * self.k.div_ceil(4)
+    }
+
+    /// The quads of a copy of the weight, where one is made.
+    fn made(&self) -> usize {
+        match self.lies_as_quads() {
+            true => 0,
+            false => self.weight(),
+        }
+    }
+
+    /// The bytes of tables and copies, in front of what the products need.
+    fn copies(&self) -> usize {
+        let (m, n, quads) = (self.m, self.n, self.k.div_ceil(4));
+        let tables = (m + n + 2 * quads) * size_of::<usize>();
+        let words = m * quads + self.made() + n + m;
+        (tables + words * size_of::<u32>()).next_multiple_of(64)
+    }
+
+    /// Returns the bytes of memory that [`within`](Self::within) needs.
+    pub(super) fn room(&self, pool: &Pool) -> usize {
+        match self.has_few() {
+            true => (self.m * self.deep() + FEW) * size_of::<u32>(),
+            false => self.copies() + room((self.m, self.n, self.k.div_ceil(4)), pool),
+        }
+    }
+
+    /// Computes the product in memory of the caller's.
+    ///
+    /// # Safety
+    /// As [`run`](Self::run), and the memory has the bytes that [`room`](Self::room) says.
+    pub(super) unsafe fn within(&self, kernel: Kernel, pool: &Pool, memory: *mut u32) {
         let (m, n, k) = (self.m, self.n, self.k);
-        if m <= FEW && self.b_strides.0 == 1 {
-            // SAFETY: the operands and the result have the product's sizes.
-            return unsafe { self.few(kernel, context) };
+        if self.has_few() {
+            // SAFETY: the caller's contract.
+            return unsafe { self.few(kernel, pool, memory) };
         }
         let quads = k.div_ceil(4);
-        // SAFETY: the scratch has room for tables and quads, and a weight that is read where it
+        // SAFETY: the memory has room for tables and quads, and a weight that is read where it
         // lies is aligned and only read; the operands and the result have the product's sizes.
         unsafe {
-            let tables = Scratch::new(context, (m + n + 2 * quads) * 8).ok_or(context.status)?;
             // A weight of whole quads without flipped bits is read in place.
-            let lies = self.lies_as_quads();
-            let made = if lies { 0 } else { n * quads };
-            let bytes = (m * quads + made) * 4 + (n + m) * 4;
-            let copies = Scratch::new(context, bytes).ok_or(context.status)?;
-            let at_row = tables.memory.cast::<usize>();
+            let (lies, made) = (self.lies_as_quads(), self.made());
+            let at_row = memory.cast::<usize>();
             let (at_column, along_a) = (at_row.add(m), at_row.add(m + n));
             let along_b = along_a.add(quads);
-            let a = copies.memory.cast::<u32>();
+            let a = along_b.add(quads).cast::<u32>();
             let b = a.add(m * quads);
             let column_start = b.add(made).cast::<i32>();
             let row_start = column_start.add(n);
@@ -338,7 +397,7 @@ impl Dense {
             let grain = Grain::of_work(1 << 16, k);
             let shared = Share::new((self, b, column_start));
             if lines {
-                context.pool.each(n, grain, |begin, end, _| {
+                pool.each(n, grain, |begin, end, _| {
                     let &(d, b, start) = shared.get();
                     for j in begin..end {
                         let to = b.add(j * line);
@@ -391,7 +450,7 @@ impl Dense {
                 ld: self.ld,
                 accumulate: self.accumulate,
             }
-            .run(kernel, context)
+            .within(kernel, pool, memory.byte_add(self.copies()));
         }
     }
 }

@@ -35,6 +35,7 @@ use std::ffi::c_void;
 use crate::context::RxContext;
 use crate::kernels::kinds::Kind;
 use crate::kernels::scratch::Scratch;
+use crate::threads::{Grain, Pool, Share};
 use pairs::Product;
 use share::Operand;
 
@@ -86,7 +87,7 @@ impl Element {
     }
 
     /// Bytes of an element.
-    fn size(self) -> usize {
+    pub(crate) fn size(self) -> usize {
         match self {
             Element::I8 | Element::U8 => 1,
             Element::I16 => 2,
@@ -235,7 +236,88 @@ impl Matrices {
     }
 }
 
+/// Products that threads take whole: below this number of multiplications each.
+const WHOLE: usize = 1 << 24;
+
+/// The bytes from the operands of one product to those of the next, and the elements from its
+/// result to the next one's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Steps {
+    pub a: usize,
+    pub b: usize,
+    pub c: usize,
+}
+
 impl Matrices {
+    /// The product so many steps further.
+    ///
+    /// # Safety
+    /// The operands and the result have it.
+    pub(crate) unsafe fn further(&self, i: usize, steps: Steps) -> Matrices {
+        // SAFETY: the caller's contract.
+        unsafe {
+            Matrices {
+                a: self.a.byte_add(i * steps.a),
+                b: self.b.byte_add(i * steps.b),
+                c: self.c.add(i * steps.c),
+                ..*self
+            }
+        }
+    }
+
+    /// Computes several products of bytes: each by one thread, where there are enough small ones.
+    /// Returns `Ok(false)` where operands are no bytes, or the processor has no instructions for
+    /// them, and nothing was written.
+    ///
+    /// # Safety
+    /// The operands of all products are as large as sizes and strides say, and do not overlap the
+    /// results, which are disjoint.
+    pub(crate) unsafe fn run_all(
+        &self,
+        context: &mut RxContext,
+        (a, b): (Element, Element),
+        (count, steps): (usize, Steps),
+    ) -> Result<bool, i32> {
+        if self.m == 0 || self.n == 0 {
+            return Ok(true);
+        }
+        let Some((kernel, first)) = self.bytes(a, b) else {
+            return Ok(false);
+        };
+        let threads = context.pool.threads();
+        // The weights of further products may lie where they have to be copied.
+        let room = first.room(&context.pool) + first.weight() * size_of::<u32>();
+        let room = room.next_multiple_of(64);
+        let work = (self.m * self.n).saturating_mul(self.k);
+        let rooms = if work < WHOLE { threads } else { 1 };
+        let scratch = Scratch::new(context, rooms * room).ok_or(context.status)?;
+        let one = |i: usize, pool: &Pool, memory: *mut u32| {
+            // SAFETY: the caller's contract; the memory has the product's room.
+            unsafe {
+                if let Some((_, dense)) = self.further(i, steps).bytes(a, b) {
+                    dense.within(kernel, pool, memory);
+                }
+            }
+        };
+        let memory = scratch.memory.cast::<u32>();
+        if rooms == 1 {
+            (0..count).for_each(|i| one(i, &context.pool, memory));
+            return Ok(true);
+        }
+        // SAFETY: every thread has a room of its own, and results are disjoint.
+        let shared = unsafe { Share::new((&one, memory)) };
+        let pool = &context.pool;
+        pool.each(
+            count,
+            Grain::of_work(1 << 18, work),
+            |begin, end, worker| {
+                let &(one, memory) = shared.get();
+                (begin..end).for_each(|i| one(i, pool, memory.wrapping_byte_add(worker * room)));
+            },
+        );
+        Ok(true)
+    }
+
     /// Computes the sums one by one, for elements beyond 16 bits.
     ///
     /// # Safety

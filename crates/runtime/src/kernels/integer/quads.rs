@@ -8,10 +8,13 @@
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, unused_variables))] // Without vectors there is no kernel.
 #![allow(clippy::needless_range_loop)] // Indices keep sums out of memory.
 
-use super::share::{COLS, Extents, MOST, Operand, Panels, Piece, Place, ROWS, share_out};
+use super::share::{
+    COLS, Extents, MOST, Operand, Panels, Piece, Place, ROWS, share_out, share_within,
+};
 use crate::context::RxContext;
 use crate::kernels::simd::square::{Turning, dispatch_turning, gather};
 use crate::kernels::simd::{Isa, isa};
+use crate::threads::Pool;
 
 /// A vector of 32-bit sums, or of as many quads of bytes.
 ///
@@ -25,9 +28,12 @@ pub(super) unsafe trait Dots: Copy {
     unsafe fn load(from: *const u32) -> Self;
     unsafe fn store(self, to: *mut i32);
     unsafe fn add(self, b: Self) -> Self;
+    unsafe fn sub(self, b: Self) -> Self;
     unsafe fn xor(self, b: Self) -> Self;
     /// Adds to each lane the four products of its bytes.
     unsafe fn dot(self, unsigned: Self, signed: Self) -> Self;
+    /// The sums of all lanes of four vectors.
+    unsafe fn totals(of: [Self; 4]) -> [i32; 4];
     /// The sum of all lanes.
     #[inline(always)]
     unsafe fn total(self) -> i32 {
@@ -43,9 +49,45 @@ mod x86 {
     use super::Dots;
     use std::arch::x86_64::*;
 
+    /// Adds up four vectors: in each quarter of 128 bits one sum of each, and these then.
+    #[inline(always)]
+    #[allow(unsafe_op_in_unsafe_fn)] // One intrinsic after the other, of an enabled instruction set.
+    unsafe fn totals_of_512([a, b, c, d]: [__m512i; 4]) -> [i32; 4] {
+        let ab = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+        let cd = _mm512_add_epi32(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+        let all = _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+        let (low, high) = (
+            _mm512_castsi512_si256(all),
+            _mm512_extracti64x4_epi64(all, 1),
+        );
+        quarters(_mm256_add_epi32(low, high))
+    }
+
+    /// See [`totals_of_512`].
+    #[inline(always)]
+    #[allow(unsafe_op_in_unsafe_fn)] // As above.
+    unsafe fn totals_of_256([a, b, c, d]: [__m256i; 4]) -> [i32; 4] {
+        let ab = _mm256_add_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+        let cd = _mm256_add_epi32(_mm256_unpacklo_epi32(c, d), _mm256_unpackhi_epi32(c, d));
+        quarters(_mm256_add_epi32(
+            _mm256_unpacklo_epi64(ab, cd),
+            _mm256_unpackhi_epi64(ab, cd),
+        ))
+    }
+
+    /// Adds both quarters.
+    #[inline(always)]
+    #[allow(unsafe_op_in_unsafe_fn)] // As above.
+    unsafe fn quarters(x: __m256i) -> [i32; 4] {
+        let (low, high) = (_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+        let mut sums = [0; 4];
+        _mm_storeu_si128(sums.as_mut_ptr().cast(), _mm_add_epi32(low, high));
+        sums
+    }
+
     /// Implements [`Dots`] with the intrinsics of a width.
     macro_rules! dots {
-        ($name:ident, $inner:ty, $lanes:literal, $splat:ident, $load:ident, $store:ident, $add:ident, $xor:ident, $dot:ident) => {
+        ($name:ident, $inner:ty, $lanes:literal, $splat:ident, $load:ident, $store:ident, $add:ident, $sub:ident, $xor:ident, $dot:ident, $totals:ident) => {
             #[derive(Clone, Copy)]
             pub(in super::super) struct $name($inner);
 
@@ -70,12 +112,20 @@ mod x86 {
                     $name($add(self.0, b.0))
                 }
                 #[inline(always)]
+                unsafe fn sub(self, b: Self) -> Self {
+                    $name($sub(self.0, b.0))
+                }
+                #[inline(always)]
                 unsafe fn xor(self, b: Self) -> Self {
                     $name($xor(self.0, b.0))
                 }
                 #[inline(always)]
                 unsafe fn dot(self, unsigned: Self, signed: Self) -> Self {
                     $name($dot(self.0, unsigned.0, signed.0))
+                }
+                #[inline(always)]
+                unsafe fn totals([a, b, c, d]: [Self; 4]) -> [i32; 4] {
+                    $totals([a.0, b.0, c.0, d.0])
                 }
             }
         };
@@ -88,8 +138,10 @@ mod x86 {
         _mm512_loadu_si512,
         _mm512_storeu_si512,
         _mm512_add_epi32,
+        _mm512_sub_epi32,
         _mm512_xor_si512,
-        _mm512_dpbusd_epi32
+        _mm512_dpbusd_epi32,
+        totals_of_512
     );
     dots!(
         Avx,
@@ -99,8 +151,10 @@ mod x86 {
         _mm256_loadu_si256,
         _mm256_storeu_si256,
         _mm256_add_epi32,
+        _mm256_sub_epi32,
         _mm256_xor_si256,
-        _mm256_dpbusd_avx_epi32
+        _mm256_dpbusd_avx_epi32,
+        totals_of_256
     );
 }
 
@@ -175,6 +229,18 @@ pub(super) struct Product {
     pub c: *mut i32,
     pub ld: usize,
     pub accumulate: bool,
+}
+
+/// Returns the bytes of memory that [`Product::within`] needs for `m` rows by `n` columns of `k`
+/// quads.
+pub(super) fn room((m, n, k): (usize, usize, usize), pool: &Pool) -> usize {
+    let extents = Extents {
+        rows: m,
+        columns: n,
+        words: k,
+        elements: 4 * k,
+    };
+    super::share::room::<(Product, Kernel)>(&extents, pool)
 }
 
 /// A tile's operands and destination.
@@ -456,5 +522,14 @@ impl Product {
         // SAFETY: the operands and the result have the product's sizes; the kernel is one of this
         // processor.
         unsafe { share_out(context, (*self, kernel)) }
+    }
+
+    /// The same in memory of the caller's.
+    ///
+    /// # Safety
+    /// As [`Product::run`], and the memory has the bytes that [`room`] says.
+    pub(super) unsafe fn within(&self, kernel: Kernel, pool: &Pool, memory: *mut u32) {
+        // SAFETY: as above.
+        unsafe { share_within(pool, (*self, kernel), memory) }
     }
 }

@@ -8,7 +8,7 @@
 
 use super::Scratch;
 use crate::context::RxContext;
-use crate::threads::{Grain, Share};
+use crate::threads::{Grain, Pool, Share};
 
 /// Rows of a panel of A.
 pub(super) const ROWS: usize = 8;
@@ -19,6 +19,8 @@ pub(super) const MOST: usize = 2 * COLS;
 /// The maximum number of columns that are packed together: a piece of them stays in the
 /// second-level cache.
 const WIDE: usize = 128;
+/// Words of a line of the caches.
+const LINE: usize = 16;
 
 /// An operand of elements or words: row (or column) `i` has element `p` of the common axis at
 /// `data[at[i] + along[p]]`.
@@ -156,72 +158,123 @@ unsafe fn block<P: Panels>(
     }
 }
 
+/// How a product is divided: blocks of columns, at least two for each thread where possible;
+/// otherwise rows are split too.
+struct Division {
+    threads: usize,
+    /// Panels of A.
+    panels: usize,
+    /// Columns of a block.
+    wide: usize,
+    blocks: usize,
+    /// Parts of the panels.
+    parts: usize,
+    /// Words of all panels of A.
+    packed: usize,
+    /// Words of a piece of a block.
+    room: usize,
+}
+
+impl Division {
+    fn of<P: Panels>(extents: &Extents, pool: &Pool) -> Division {
+        let &Extents {
+            rows: m,
+            columns: n,
+            words: k,
+            elements,
+        } = extents;
+        let panels = m.div_ceil(ROWS);
+        let threads = match (m * n).saturating_mul(elements) {
+            work if work < P::SMALL => 1,
+            _ => pool.threads(),
+        };
+        let wide = (n.div_ceil(2 * threads))
+            .next_multiple_of(MOST)
+            .clamp(MOST, WIDE);
+        let blocks = n.div_ceil(wide);
+        let shared = blocks < 2 * threads;
+        Division {
+            threads,
+            panels,
+            wide,
+            blocks,
+            parts: if shared { threads.min(panels) } else { 1 },
+            packed: (panels * ROWS * k).next_multiple_of(LINE),
+            room: wide * P::PIECE.min(k),
+        }
+    }
+
+    /// The bytes of memory that the product needs.
+    fn bytes(&self, pool: &Pool) -> usize {
+        (self.packed + pool.threads() * self.room) * size_of::<u32>()
+    }
+}
+
+/// Returns the bytes of memory that [`share_within`] needs for a product of some extents.
+pub(super) fn room<P: Panels>(extents: &Extents, pool: &Pool) -> usize {
+    Division::of::<P>(extents, pool).bytes(pool)
+}
+
 /// Computes a product of at least one word. Errors are statuses that the context has recorded.
 ///
 /// # Safety
 /// The contract of [`Panels`] holds.
 pub(super) unsafe fn share_out<P: Panels>(context: &mut RxContext, product: P) -> Result<(), i32> {
+    let bytes = room::<P>(&product.extents(), &context.pool);
+    let scratch = Scratch::new(context, bytes).ok_or(context.status)?;
+    // SAFETY: the caller's contract; the memory has what the product needs.
+    unsafe { share_within(&context.pool, product, scratch.memory.cast()) };
+    Ok(())
+}
+
+/// Computes a product of at least one word in memory of the caller's.
+///
+/// # Safety
+/// The contract of [`Panels`] holds, and the memory has the bytes that [`room`] says.
+pub(super) unsafe fn share_within<P: Panels>(pool: &Pool, product: P, memory: *mut u32) {
+    let extents = product.extents();
     let Extents {
         rows: m,
         columns: n,
         words: k,
-        elements,
-    } = product.extents();
+        ..
+    } = extents;
     if m == 0 || n == 0 {
-        return Ok(());
+        return;
     }
-    let panels = m.div_ceil(ROWS);
-    let work = (m * n).saturating_mul(elements);
-    let threads = if work < P::SMALL {
-        1
-    } else {
-        context.pool.threads()
-    };
-    // Blocks of columns, at least two for each thread where possible; otherwise rows are split too.
-    let wide = (n.div_ceil(2 * threads))
-        .next_multiple_of(MOST)
-        .clamp(MOST, WIDE);
-    let blocks = n.div_ceil(wide);
-    let parts = if blocks >= 2 * threads {
-        1
-    } else {
-        threads.min(panels)
-    };
-    let each = panels.div_ceil(parts);
-    let room = wide * P::PIECE.min(k);
-    let packed = Scratch::new(context, panels * ROWS * k * 4).ok_or(context.status)?;
-    let rooms = Scratch::new(context, context.pool.threads() * room * 4).ok_or(context.status)?;
-    // SAFETY: blocks of the result are disjoint, and every worker packs B into its own room.
+    let d = &Division::of::<P>(&extents, pool);
+    let each = d.panels.div_ceil(d.parts);
+    // SAFETY: blocks of the result are disjoint, and every worker packs B into its own room, behind
+    // the panels of A.
     unsafe {
-        let memory = (packed.memory.cast::<u32>(), rooms.memory.cast::<u32>());
-        let shared = Share::new((product, memory.0, memory.1));
-        let grain = if threads == 1 {
-            Grain::always(panels)
+        let shared = Share::new((product, memory, memory.add(d.packed)));
+        let grain = if d.threads == 1 {
+            Grain::always(d.panels)
         } else {
             Grain::of_work(1 << 15, k)
         };
-        context.pool.each(panels, grain, |begin, end, _| {
+        pool.each(d.panels, grain, |begin, end, _| {
             let &(product, packed, _) = shared.get();
             for piece in pieces::<P>(k) {
                 for panel in begin..end {
-                    let out = packed.add(packed_at(panels, panel, piece));
+                    let out = packed.add(packed_at(d.panels, panel, piece));
                     product.pack_rows(panel * ROWS, piece, out);
                 }
             }
         });
-        let tasks = blocks * parts;
-        let grain = Grain::always(if threads == 1 { tasks } else { 1 });
-        context.pool.each(tasks, grain, |begin, end, worker| {
+        let tasks = d.blocks * d.parts;
+        let grain = Grain::always(if d.threads == 1 { tasks } else { 1 });
+        pool.each(tasks, grain, |begin, end, worker| {
             let &(product, packed, rooms) = shared.get();
             for task in begin..end {
-                let (part, number) = (task % parts, task / parts);
-                let rows = (part * each, ((part + 1) * each).min(panels));
-                let columns = (number * wide, ((number + 1) * wide).min(n));
+                let (part, number) = (task % d.parts, task / d.parts);
+                let rows = (part * each, ((part + 1) * each).min(d.panels));
+                let columns = (number * d.wide, ((number + 1) * d.wide).min(n));
                 if rows.0 < rows.1 {
-                    block(&product, packed, rows, columns, rooms.add(worker * room));
+                    let room = rooms.add(worker * d.room);
+                    block(&product, packed, rows, columns, room);
                 }
             }
         });
     }
-    Ok(())
 }

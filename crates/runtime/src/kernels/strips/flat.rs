@@ -9,14 +9,17 @@ use crate::kernels::simd::Simd;
 
 /// Elements of a row from which on rows are strips of their own.
 const SHORT: usize = 128;
+/// The same where not all are floats, which are brought into strips anyway.
+const SHORT_OTHERS: usize = (STRIP - SLACK) / 2 + 1;
 /// Floats after a strip's last row that a vector may write.
 const SLACK: usize = 16;
 /// The number of elements of a result below which gathering does not pay.
 const FEW: usize = 128;
 
 /// Returns whether rows are so short, and so numerous, that they are combined.
-pub(super) fn pays(out: &Space) -> bool {
-    out.inner() < SHORT && out.rows() > 1 && out.count() >= FEW
+pub(super) fn pays(out: &Space, floats: bool) -> bool {
+    let short = if floats { SHORT } else { SHORT_OTHERS };
+    out.inner() < short && out.rows() > 1 && out.count() >= FEW
 }
 
 /// Rows of a strip.

@@ -144,7 +144,7 @@ impl<'a> Plan<'a> {
             reduced > 0 && (out.inner() < 8 || (over.inner() >= 16 && easy(over.inner_steps())));
         // Small integers become floats in memory.
         let floats = self.kinds.is_none();
-        self.flat = reduced == 0 && flat::pays(out);
+        self.flat = reduced == 0 && flat::pays(out, floats);
         let aligned = (v.out as usize).is_multiple_of(64)
             && (out.rows() == 1 || out.inner().is_multiple_of(16));
         self.stream = reduced == 0 && floats && !self.flat && aligned && out.count() * 4 >= STREAM;
@@ -156,13 +156,17 @@ impl<'a> Plan<'a> {
                 constant || k >= operands || (rows && k < inputs && steps[k] == 0)
             };
             let temps = v.temps as usize;
+            // Making steps takes longer than they save of few elements.
+            let few = out.count() <= STRIP;
             if rows
                 && (0..inputs).any(|k| steps[k] == 0)
                 && let Some((lead, rest)) = split.make(ops, (first, temps), &number)
             {
                 (self.lead, self.ops) = (lead, rest);
             }
-            self.chain.make(self.ops, first, &number);
+            if !few {
+                self.chain.make(self.ops, first, &number);
+            }
             if floats && self.bare(&steps) {
                 self.piece = BARE;
             }
@@ -303,7 +307,9 @@ unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32)
     unsafe {
         let n = p.out.inner();
         let alone = p.chain.alone();
-        let mut s = p.strip(room, if alone { 1 } else { STRIP });
+        // Strips are whole vectors, of the longest of which a line of the caches has one.
+        let most = n.next_multiple_of(16).min(STRIP);
+        let mut s = p.strip(room, if alone { 1 } else { most });
         let strips = n.div_ceil(p.piece).max(1);
         let steps = p.out.inner_steps();
         let zero: Offsets = [0; INPUTS];

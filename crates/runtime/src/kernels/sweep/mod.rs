@@ -10,6 +10,7 @@
 mod types;
 
 pub mod apply;
+mod beside;
 mod chains;
 mod combine;
 mod divide;
@@ -447,6 +448,10 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
             };
             let grain = Grain::of_work(SMALL, each * plan.ops.len());
             let plan = &plan;
+            if let Some(line) = plan.beside() {
+                beside::run(plan, &line, scratch.memory.cast());
+                return 0;
+            }
             let shared = Share::new((plan, scratch.memory.cast::<u8>()));
             context.pool.each(tasks, grain, |begin, end, worker| {
                 let &(plan, room) = shared.get();

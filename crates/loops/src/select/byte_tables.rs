@@ -1,23 +1,29 @@
-//! Tables of integer arithmetic on single bytes.
+//! Tables of functions of single bytes.
 //!
 //! What depends on one byte, and on numbers that are the same for all elements, has 256 values. Where
-//! it takes 64-bit arithmetic, as fixed-point multiplication does, these are computed once, and each
-//! element is looked up.
+//! it takes 64-bit arithmetic, as fixed-point multiplication does, or arithmetic of floats that
+//! makes a byte again (functions between quantised tensors), these are computed once, and each element
+//! is looked up.
 
 use std::borrow::Cow;
 
 use relax_base::Symbol;
 use relax_tensor::DType;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::lookup;
 use crate::extents::elements;
-use crate::rewrite::map_expr;
-use crate::{BinOp, Buffer, Compute, Ex, ExKind, Program, Role, Stage, visit_expr};
+use crate::rewrite::{map_expr, substitute};
+use crate::{BinOp, Buffer, Compute, Ex, ExKind, Program, Role, Stage, Var, visit_expr};
 
 /// The least number of elements for which a table pays.
 const FEW: i64 = 4 * 256;
 /// The least number of 64-bit operations.
 const WIDE: usize = 2;
+/// The most stages, one before the other, that a function of a byte is looked for in.
+const STAGES: usize = 8;
+/// The most operations of such a function.
+const NODES: usize = 512;
 
 /// What an expression depends on.
 #[derive(Clone, Copy)]
@@ -31,7 +37,7 @@ enum Depends<'e> {
 
 /// Replaces parts of element-wise stages by elements of tables, which stages of their own compute.
 /// Without such parts the program is unchanged.
-pub fn tabulate(mut program: Cow<'_, Program>) -> Cow<'_, Program> {
+pub(super) fn tabulate(mut program: Cow<'_, Program>) -> Cow<'_, Program> {
     let mut k = 0;
     while k < program.stages.len() {
         k += stage(&mut program, k).unwrap_or(0) + 1;
@@ -48,17 +54,19 @@ fn stage(program: &mut Cow<'_, Program>, k: usize) -> Option<usize> {
     if c.reduce.is_some() || known < FEW || program.hint(c.out).is_some() {
         return None;
     }
-    let parts = parts(program, &c.value);
+    let (value, parts) = match whole(program, c) {
+        Some((value, byte)) => (value.clone(), vec![(value, byte)]),
+        None => (c.value.clone(), parts(program, &c.value)),
+    };
     if parts.is_empty() {
         return None;
     }
     let count = parts.len();
-    let value = c.value.clone();
     let program = program.to_mut();
     let mut replaced: FxHashMap<usize, Ex> = FxHashMap::default();
     for (part, byte) in &parts {
         let (var, place) = program.fresh("byte", DType::I64);
-        let offset = i64::from(byte.dtype() == DType::I8) * 128;
+        let offset = lookup::least(byte.dtype());
         let each = (&place - &Ex::idx(offset)).cast(byte.dtype());
         let of_byte = map_expr(part, |e| (e == byte).then(|| each.clone()));
         let out = program.bufs.push(Buffer {
@@ -88,6 +96,84 @@ fn stage(program: &mut Cow<'_, Program>, k: usize) -> Option<usize> {
     Some(count)
 }
 
+/// Returns the value of a stage of bytes with the byte that it is a function of, in arithmetic of
+/// floats, if bytes are read in the order of the results.
+fn whole(program: &Program, c: &Compute) -> Option<(Ex, Ex)> {
+    if !lookup::is_byte(c.value.dtype()) {
+        return None;
+    }
+    let value = down_to_bytes(program, c)?;
+    let (mut byte, mut floats, mut fits) = (None::<&Ex>, false, true);
+    let mut work = vec![&value];
+    let mut seen = FxHashSet::default();
+    while let Some(e) = work.pop() {
+        if e.is_shared() && !seen.insert(e.addr()) {
+            continue;
+        }
+        floats |= e.dtype().is_float();
+        match e.kind() {
+            ExKind::Load(buf, _) if program.bufs[*buf].shape.is_empty() => {}
+            ExKind::Load(..) => {
+                fits &= lookup::is_byte(e.dtype()) && **byte.get_or_insert(e) == *e;
+            }
+            ExKind::Int(_) | ExKind::Float(_) => {}
+            ExKind::Var(_) | ExKind::Reinterpret(_) => fits = false,
+            // Division of integers is not computed for numbers that may not occur.
+            ExKind::Binary(op, ..) => fits &= !e.dtype().is_integral() || total(*op),
+            ExKind::Unary(..) | ExKind::Select(..) | ExKind::Cast(_) => {}
+        }
+        if !matches!(e.kind(), ExKind::Load(..)) {
+            work.extend(e.children());
+        }
+    }
+    let byte = byte.filter(|_| fits && floats)?.clone();
+    lookup::as_it_lies(program, c, &byte)?;
+    Some((value, byte))
+}
+
+/// Returns the value of a stage in terms of inputs and of stages that make bytes; `None` where that
+/// is long.
+fn down_to_bytes(program: &Program, c: &Compute) -> Option<Ex> {
+    let mut value = c.value.clone();
+    // A nest may write what a stage has read.
+    let computed = program
+        .stages
+        .iter()
+        .all(|s| matches!(s, Stage::Compute(_)));
+    for _ in 0..STAGES {
+        let unfolded = map_expr(&value, |e| {
+            let ExKind::Load(buf, index) = e.kind() else {
+                return None;
+            };
+            let own = program.bufs[*buf].role == Role::Temp && program.hint(*buf).is_none();
+            if !computed || !own || lookup::is_byte(e.dtype()) {
+                return None;
+            }
+            let made = program.stage_of(*buf).filter(|c| c.reduce.is_none())?;
+            let place = |v: Var| made.axes.iter().position(|a| *a == v);
+            Some(substitute(&made.value, &|v| {
+                place(v).map(|k| index[k].clone())
+            }))
+        });
+        if unfolded.addr() == value.addr() {
+            break;
+        }
+        value = unfolded;
+        let mut nodes = 0;
+        visit_expr(&value, |_| nodes += 1);
+        if nodes > NODES {
+            return None;
+        }
+    }
+    Some(value)
+}
+
+/// Returns whether an operation of integers has a result for all operands.
+fn total(op: BinOp) -> bool {
+    use BinOp::{Add, Max, Min, Mul, Shl, Shr, Sub};
+    matches!(op, Add | Sub | Mul | Shl | Shr | Min | Max)
+}
+
 /// The largest parts of an expression that are worth a table, with the bytes that they depend on.
 fn parts(program: &Program, value: &Ex) -> Vec<(Ex, Ex)> {
     let mut known: FxHashMap<usize, (Depends<'_>, usize)> = FxHashMap::default();
@@ -113,16 +199,7 @@ fn parts(program: &Program, value: &Ex) -> Vec<(Ex, Ex)> {
             }
             ExKind::Binary(op, a, b) => {
                 operands.extend([a, b]);
-                matches!(
-                    op,
-                    BinOp::Add
-                        | BinOp::Sub
-                        | BinOp::Mul
-                        | BinOp::Shl
-                        | BinOp::Shr
-                        | BinOp::Min
-                        | BinOp::Max
-                )
+                total(*op)
             }
             _ => false,
         };
