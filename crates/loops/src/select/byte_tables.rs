@@ -12,6 +12,7 @@ use relax_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::lookup;
+use super::stated::Stated;
 use crate::extents::elements;
 use crate::rewrite::{map_expr, substitute};
 use crate::{BinOp, Buffer, Compute, Ex, ExKind, Program, Role, Stage, Var, visit_expr};
@@ -36,17 +37,18 @@ enum Depends<'e> {
 }
 
 /// Replaces parts of element-wise stages by elements of tables, which stages of their own compute.
-/// Without such parts the program is unchanged.
-pub(super) fn tabulate(mut program: Cow<'_, Program>) -> Cow<'_, Program> {
+/// Without such parts the program is unchanged. Stages that a program states to be different kernels
+/// are looked at one by one.
+pub(super) fn tabulate<'p>(mut program: Cow<'p, Program>, stated: &Stated) -> Cow<'p, Program> {
     let mut k = 0;
     while k < program.stages.len() {
-        k += stage(&mut program, k).unwrap_or(0) + 1;
+        k += stage(&mut program, stated, k).unwrap_or(0) + 1;
     }
     program
 }
 
 /// Does it for one stage; returns how many were inserted before it.
-fn stage(program: &mut Cow<'_, Program>, k: usize) -> Option<usize> {
+fn stage(program: &mut Cow<'_, Program>, stated: &Stated, k: usize) -> Option<usize> {
     let Stage::Compute(c) = &program.stages[k] else {
         return None;
     };
@@ -54,7 +56,7 @@ fn stage(program: &mut Cow<'_, Program>, k: usize) -> Option<usize> {
     if c.reduce.is_some() || known < FEW || program.hint(c.out).is_some() {
         return None;
     }
-    let (value, parts) = match whole(program, c) {
+    let (value, parts) = match whole(program, stated, k) {
         Some((value, byte)) => (value.clone(), vec![(value, byte)]),
         None => (c.value.clone(), parts(program, &c.value)),
     };
@@ -98,11 +100,14 @@ fn stage(program: &mut Cow<'_, Program>, k: usize) -> Option<usize> {
 
 /// Returns the value of a stage of bytes with the byte that it is a function of, in arithmetic of
 /// floats, if bytes are read in the order of the results.
-fn whole(program: &Program, c: &Compute) -> Option<(Ex, Ex)> {
+fn whole(program: &Program, stated: &Stated, k: usize) -> Option<(Ex, Ex)> {
+    let Stage::Compute(c) = &program.stages[k] else {
+        return None;
+    };
     if !lookup::is_byte(c.value.dtype()) {
         return None;
     }
-    let value = down_to_bytes(program, c)?;
+    let value = down_to_bytes(program, stated, k)?;
     let (mut byte, mut floats, mut fits) = (None::<&Ex>, false, true);
     let mut work = vec![&value];
     let mut seen = FxHashSet::default();
@@ -131,15 +136,19 @@ fn whole(program: &Program, c: &Compute) -> Option<(Ex, Ex)> {
     Some((value, byte))
 }
 
-/// Returns the value of a stage in terms of inputs and of stages that make bytes; `None` where that
-/// is long.
-fn down_to_bytes(program: &Program, c: &Compute) -> Option<Ex> {
+/// Returns the value of a stage in terms of inputs and of stages that make bytes, or that are stated
+/// to be another kernel; `None` where that is long.
+fn down_to_bytes(program: &Program, stated: &Stated, k: usize) -> Option<Ex> {
+    let Stage::Compute(c) = &program.stages[k] else {
+        return None;
+    };
     let mut value = c.value.clone();
-    // A nest may write what a stage has read.
-    let computed = program
-        .stages
-        .iter()
-        .all(|s| matches!(s, Stage::Compute(_)));
+    // A nest, or another stage, may write what a stage has read.
+    let mut outs = FxHashSet::default();
+    let computed = (program.stages.iter()).all(|s| match s {
+        Stage::Compute(c) => outs.insert(c.out),
+        Stage::Nest(_) => false,
+    });
     for _ in 0..STAGES {
         let unfolded = map_expr(&value, |e| {
             let ExKind::Load(buf, index) = e.kind() else {
@@ -149,7 +158,12 @@ fn down_to_bytes(program: &Program, c: &Compute) -> Option<Ex> {
             if !computed || !own || lookup::is_byte(e.dtype()) {
                 return None;
             }
-            let made = program.stage_of(*buf).filter(|c| c.reduce.is_none())?;
+            let is_maker = |s: &Stage| matches!(s, Stage::Compute(c) if c.out == *buf);
+            let at = program.stages.iter().position(is_maker)?;
+            let made = match &program.stages[at] {
+                Stage::Compute(c) if c.reduce.is_none() && stated.together(at, k, program) => c,
+                _ => return None,
+            };
             let place = |v: Var| made.axes.iter().position(|a| *a == v);
             Some(substitute(&made.value, &|v| {
                 place(v).map(|k| index[k].clone())

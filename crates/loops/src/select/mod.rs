@@ -138,7 +138,7 @@ pub fn select<'p>(program: Cow<'p, Program>, weights: Weights<'_>) -> Selection<
     let stated = Stated::of(&program);
     let program = quantised::hint_requantised(program);
     let (program, bytes) = products_of_bytes(program, weights);
-    let program = byte_tables::tabulate(crate::shorten_round_trips(program));
+    let program = byte_tables::tabulate(crate::shorten_round_trips(program), &stated);
     let rules = Rules {
         attention: attention::find(&program),
         fused: epilogue::find(&program),
