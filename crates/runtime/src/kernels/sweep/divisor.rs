@@ -79,7 +79,7 @@ macro_rules! by_floats {
     ($($t:ty;)*) => {$(
         impl Divided for $t {
             #[inline(always)]
-            #[allow(unused_comparisons)]
+            #[allow(unused_comparisons, clippy::bad_bit_mask)] // Masks of some types are 0.
             unsafe fn by_one(from: *const Self, by: Self, to: *mut Self, n: usize, round: Round, quotient: bool) {
                 let given = Round::Floor;
                 // SAFETY: both have `n` elements.
