@@ -1,5 +1,7 @@
 //! Decides which computations of a fused program are inlined into their readers rather than stored.
 
+use relax_tensor::DType;
+
 use crate::extents::{elements, simplify_indices};
 use crate::{
     BinOp, Buf, Compute, Ex, ExKind, Program, Readers, Role, Stage, Var, inline_compute_into,
@@ -85,7 +87,7 @@ fn windowed(program: &Program, readers: &Readers, c: &Compute) -> bool {
     });
     // A kernel whose hint names this stage's source performs the selection itself.
     let told = |out: Buf| {
-        let float = program.bufs[out].dtype == relax_tensor::DType::F32;
+        let float = program.bufs[out].dtype == DType::F32;
         let operands = program.hint(out).map(crate::Hint::operands);
         float && operands.is_some_and(|all| all.iter().any(|b| sources.contains(b)))
     };
@@ -119,6 +121,10 @@ fn apart(program: &Program, readers: &Readers, c: &Compute) -> bool {
     if some && (nests(program, c) || apart_of_moves(program, readers, c)) {
         return true;
     }
+    let whole = program.bufs[c.out].dtype == DType::F32;
+    if some && whole && resamples(c) && readers.stages(c.out).any(|k| narrows(program, k)) {
+        return true;
+    }
     let moves = |c: &Compute| large && transposes(program, c) || some && joins(c);
     let mut readers = readers
         .stages(c.out)
@@ -130,6 +136,36 @@ fn apart(program: &Program, readers: &Readers, c: &Compute) -> bool {
     match moves(c) {
         true => readers.any(|r| computes(r) && r.reduce.is_none()),
         false => computes(c) && readers.any(moves),
+    }
+}
+
+/// Returns whether a stage computes with elements at places that are computed as floats: those of an
+/// image that is resized. No kernel does that, and the code that is generated for it converts narrow
+/// floats one by one, which takes longer than a stage of its own that converts them in vectors.
+fn resamples(c: &Compute) -> bool {
+    let mut found = false;
+    visit_expr(&c.value, |x| {
+        if let ExKind::Load(_, index) = x.kind() {
+            found |= index.iter().any(by_float);
+        }
+    });
+    found && !only_picks(&c.value)
+}
+
+/// Returns whether an index is computed as a float.
+fn by_float(index: &Ex) -> bool {
+    let mut found = false;
+    visit_expr(index, |x| {
+        found |= matches!(x.kind(), ExKind::Cast(e) if e.dtype().is_float())
+    });
+    found
+}
+
+/// Returns whether the results of a stage are narrow floats.
+fn narrows(program: &Program, stage: usize) -> bool {
+    match &program.stages[stage] {
+        Stage::Compute(c) => matches!(program.bufs[c.out].dtype, DType::F16 | DType::BF16),
+        Stage::Nest(_) => false,
     }
 }
 

@@ -147,6 +147,39 @@ fn forms_of_all_kinds_are_what_loops_give() {
     });
 }
 
+/// Windows of three by three over images of each channel, whose rows are shorter than vectors, as
+/// long or a few vectors long; and sums of products of rows.
+#[test]
+fn short_rows_are_what_loops_give() {
+    everywhere(|ctx, _| {
+        let mut random = Random(5);
+        for w in [3, 7, 8, 14, 16, 17, 31, 40, 63, 64, 65] {
+            let (c, h) = (3, 5);
+            let (wide, high) = (w + 2, h + 2);
+            let windows = [
+                (c as usize, [wide * high, 9, h * w]),
+                (h as usize, [wide, 0, w]),
+                (w as usize, [1, 0, 1]),
+                (3, [wide, 3, 0]),
+                (3, [1, 1, 0]),
+            ];
+            check::<f32, f32, f32>(ctx, &windows, &mut random);
+            check::<f64, f64, f64>(ctx, &windows, &mut random);
+            check::<i8, i8, i32>(ctx, &windows, &mut random);
+            check::<i16, i16, i16>(ctx, &windows, &mut random);
+            let turned = windows.map(|(n, [a, b, c])| (n, [b, a, c]));
+            check::<i64, i32, i64>(ctx, &turned, &mut random);
+            let rows = [
+                (7, [w * 4, w * 4, w]),
+                (w as usize, [1, 1, 1]),
+                (4, [w, w, 0]),
+            ];
+            check::<f32, f32, f32>(ctx, &rows, &mut random);
+            check::<f64, f64, f64>(ctx, &rows, &mut random);
+        }
+    });
+}
+
 /// A convolution over overlapping strides, and a product with many pieces of the common axis.
 #[test]
 fn convolutions_and_long_sums_are_what_loops_give() {

@@ -31,9 +31,13 @@ fn check<T: Copy + PartialEq + std::fmt::Debug>(
     fill: (u64, T),
 ) {
     let rank = 1 + random.below(4);
-    let most = [200, 70, 18, 9][rank - 1];
+    let most = [400, 70, 18, 9][rank - 1];
     let extents: Vec<i64> = (0..rank).map(|_| 1 + random.below(most) as i64).collect();
-    let shape: Vec<i64> = (0..rank).map(|_| 1 + random.below(9) as i64).collect();
+    // Of a single axis, runs may be long.
+    let longest = if rank == 1 { 300 } else { 9 };
+    let shape: Vec<i64> = (0..rank)
+        .map(|_| 1 + random.below(longest) as i64)
+        .collect();
     let mut tables = Vec::new();
     let mut step = 1;
     for (&n, &reach) in extents.iter().zip(&shape).rev() {

@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::cell::RefCell;
+
 use common::{Random, everywhere, sweep_of_one};
 use half::{bf16, f16};
 use relax_runtime::kernels::kinds::Kind;
@@ -130,6 +132,180 @@ macro_rules! sums {
 #[test]
 fn operands_are_broadcast() {
     sums!(i8 I8, u16 U16, i32 I32, u64 U64);
+}
+
+macro_rules! quotients {
+    ($($t:ident $kind:ident),*) => {$({
+        let kind = Kind::$kind;
+        let mut random = Random(19);
+        for (high, wide) in SIZES {
+            let few = |x: u64| (x as $t) >> (<$t>::BITS / 2);
+            let mut all = |_| -> Vec<$t> { (0..high * wide).map(|_| few(random.bits())).collect() };
+            let (a, b) = (all(()), all(()));
+            for rows in [Rows::Column, Rows::One] {
+                let operands = [(Rows::Whole, &a[..]), (rows, &b[..])];
+                let pair = |i: usize, j: usize| (a[i * wide + j], b[rows.at(wide, (i, j))]);
+                sweep((Op::Div, kind, kind), (kind, kind), (high, wide), &operands, |i, j| {
+                    let (x, y) = pair(i, j);
+                    if y == 0 { 0 } else { x.wrapping_div(y) }
+                });
+                sweep((Op::FloorMod, kind, kind), (kind, kind), (high, wide), &operands, |i, j| {
+                    let (x, y) = pair(i, j);
+                    let r = if y == 0 { 0 } else { x.wrapping_rem(y) };
+                    #[allow(unused_comparisons)]
+                    let other = r != 0 && (r < 0) != (y < 0);
+                    if other { r + y } else { r }
+                });
+            }
+        }
+    })*};
+}
+
+#[test]
+fn many_are_divided_by_one() {
+    quotients!(i8 I8, u8 U8, i16 I16, u16 U16, i32 I32, u32 U32, i64 I64, u64 U64);
+}
+
+/// Runs one operation on four operands of a type: the result's bytes.
+fn bytes_of<T: Copy>(op: &RxSweepOp, wide: usize, operands: &[(Rows, &[T]); 4]) -> Vec<Vec<u8>> {
+    let strides: Vec<i64> = (operands.iter())
+        .flat_map(|o| o.0.steps(wide as i64))
+        .collect();
+    let data = operands.map(|o| o.1.as_ptr().cast());
+    let (extents, kinds) = ([2, wide as i64], [op.kind; 4]);
+    let found = RefCell::new(Vec::new());
+    everywhere(|ctx, _| {
+        let mut out = vec![0u64; 2 * wide];
+        let sweep = RxSweep {
+            axes: 2,
+            reduced: 0,
+            inputs: 4,
+            constants: 0,
+            ops: 1,
+            temps: 1,
+            combiner: 0,
+            out_type: op.to,
+            extents: extents.as_ptr(),
+            data: data.as_ptr(),
+            kinds: kinds.as_ptr(),
+            strides: strides.as_ptr(),
+            values: std::ptr::null(),
+            program: op,
+            out: out.as_mut_ptr().cast(),
+        };
+        // SAFETY: operands have the elements that their rows name, the result all of them.
+        assert_eq!(unsafe { rx_sweep(ctx, &raw const sweep) }, 0);
+        let bytes = out.into_iter().flat_map(u64::to_ne_bytes).collect();
+        found.borrow_mut().push(bytes);
+    });
+    found.into_inner()
+}
+
+/// Long rows of each operation that has several operands, any of which may be one number.
+#[test]
+fn one_number_is_what_many_of_it_are() {
+    const OPS: [Op; 17] = [
+        Op::Add,
+        Op::Mul,
+        Op::Div,
+        Op::FloorDiv,
+        Op::Rem,
+        Op::Min,
+        Op::Max,
+        Op::Eq,
+        Op::Ne,
+        Op::Lt,
+        Op::Le,
+        Op::SelectLt,
+        Op::SelectLe,
+        Op::SelectEq,
+        Op::MaxMin,
+        Op::MinMax,
+        Op::Copy,
+    ];
+    macro_rules! of {
+        ($t:ident $kind:ident) => {
+            let wide = 5001;
+            let mut random = Random(31);
+            let mut all = |_| -> Vec<$t> {
+                (0..2 * wide)
+                    .map(|_| (random.below(9) as i64 - 3) as $t)
+                    .collect()
+            };
+            let values = [all(()), all(()), all(()), all(())];
+            let ones = [-2i64, 3, 0, 1].map(|x| vec![x as $t; 2 * wide]);
+            for code in OPS {
+                let compares = matches!(code, Op::Eq | Op::Ne | Op::Lt | Op::Le);
+                let to = if compares { Kind::Bool } else { Kind::$kind };
+                let op = RxSweepOp {
+                    code: code as i32,
+                    kind: Kind::$kind as i32,
+                    to: to as i32,
+                    dst: 0,
+                    args: [0, 1, 2, 3],
+                };
+                // Which operands are one number.
+                for some in 1..16 {
+                    let is_one = |k: usize| some >> k & 1 == 1;
+                    let operands = |rows: Rows| {
+                        [0, 1, 2, 3].map(|k| match is_one(k) {
+                            true => (rows, &ones[k][..]),
+                            false => (Rows::Whole, &values[k][..]),
+                        })
+                    };
+                    let (one, many) = (operands(Rows::One), operands(Rows::Whole));
+                    assert_eq!(
+                        bytes_of(&op, wide, &one),
+                        bytes_of(&op, wide, &many),
+                        "{code:?} of {:?}, {some:04b}",
+                        Kind::$kind
+                    );
+                }
+            }
+        };
+    }
+    of!(f64 F64);
+    of!(f32 F32);
+    of!(i16 I16);
+    of!(u8 U8);
+    of!(i64 I64);
+}
+
+/// Floats beyond the range of an integer become its least and its greatest number, NaN 0.
+#[test]
+fn floats_become_long_integers() {
+    macro_rules! of {
+        ($t:ident $kind:ident) => {
+            let ends = [
+                0.0, -0.0, 0.5, -1.5, 9.2e18, -9.2e18, 9.3e18, -9.3e18, 1e30, -1e30,
+            ];
+            let rest = [
+                <$t>::INFINITY,
+                -<$t>::INFINITY,
+                <$t>::NAN,
+                i64::MIN as $t,
+                i64::MAX as $t,
+            ];
+            let all: Vec<$t> = (0..9000)
+                .map(|k| match k % 20 {
+                    k if k < 10 => ends[k] as $t,
+                    k if k < 15 => rest[k - 10],
+                    _ => (k as $t).powi(5) * 1.37 - 1e7,
+                })
+                .collect();
+            let kinds = (Op::Cast, Kind::$kind, Kind::I64);
+            let operands = [(Rows::Whole, &all[..])];
+            sweep(
+                kinds,
+                (Kind::$kind, Kind::I64),
+                (3, 3000),
+                &operands,
+                |i, j| all[i * 3000 + j] as i64,
+            );
+        };
+    }
+    of!(f32 F32);
+    of!(f64 F64);
 }
 
 /// Booleans that come from outside may be any byte: what is not 0 holds.

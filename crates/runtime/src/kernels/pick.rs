@@ -16,6 +16,10 @@ use crate::threads::{Grain, Share};
 pub const AXES: usize = 12;
 /// The maximum size of the joined table of the last axes, unless the last one is longer.
 const JOINED: usize = 4096;
+/// Numbers of a table that are looked at together.
+const MANY: usize = 64;
+/// Elements of a hole, on average, from which on it pays to fill holes alone.
+const HOLE: usize = 32;
 /// The minimum number of bytes that a thread writes.
 const GRAIN: usize = 64 << 10;
 
@@ -60,6 +64,8 @@ struct Plan<'a> {
     table: &'a [i64],
     runs: &'a [Run],
     holes: bool,
+    /// Whether rows are filled before runs are copied, since holes are short.
+    filled: bool,
 }
 
 /// Joins a table with the one after it.
@@ -71,25 +77,48 @@ fn join(before: &[i64], behind: &[i64], to: &mut [i64]) {
     }
 }
 
+/// The joined table of some axes, in memory for two of its size.
+fn together<'a>(axes: &[(usize, &[i64])], words: &'a mut [i64]) -> &'a [i64] {
+    let (table, spare) = words.split_at_mut(words.len() / 2);
+    let (mut len, last) = axes[axes.len() - 1];
+    table[..len].copy_from_slice(last);
+    for (extent, before) in axes[..axes.len() - 1].iter().rev() {
+        spare[..len].copy_from_slice(&table[..len]);
+        let longer = len * extent;
+        join(before, &spare[..len], &mut table[..longer]);
+        len = longer;
+    }
+    table
+}
+
+/// The count of numbers that a table begins with which follow the first at a step, or are negative as
+/// it is.
+fn alike(table: &[i64], step: i64) -> usize {
+    let from = table[0];
+    let follows = |k: usize, t: i64| match from < 0 {
+        true => t < 0,
+        false => t == from + k as i64 * step,
+    };
+    let mut count = 0;
+    // Many at a time, without a branch for each.
+    for part in table.chunks_exact(MANY) {
+        let one = |all: bool, (k, &t): (usize, &i64)| all & follows(count + k, t);
+        if !part.iter().enumerate().fold(true, one) {
+            break;
+        }
+        count += MANY;
+    }
+    let rest = table[count..].iter().enumerate();
+    count + rest.take_while(|&(k, &t)| follows(count + k, t)).count()
+}
+
 /// The run that a table begins with.
 fn run(table: &[i64]) -> Run {
-    let from = table[0];
-    let alike = |step: i64| {
-        let next = |k: usize| {
-            if from < 0 {
-                table[k] < 0
-            } else {
-                table[k] == from + k as i64 * step
-            }
-        };
-        (1..table.len()).take_while(|&k| next(k)).count() + 1
-    };
-    let (len, repeated) = (alike(1), alike(0));
-    let same = repeated > len;
+    let (len, repeated) = (alike(table, 1), alike(table, 0));
     Run {
-        from,
+        from: table[0],
         len: len.max(repeated),
-        same,
+        same: repeated > len,
     }
 }
 
@@ -131,7 +160,10 @@ unsafe fn rows<T: Copy>(p: &Plan<'_>, fill: T, begin: usize, end: usize) {
             if hole {
                 filled(to, fill, n);
             } else if !p.runs.is_empty() {
-                by_runs(p.runs, x.offset(first as isize), to, fill);
+                if p.filled {
+                    filled(to, fill, n);
+                }
+                by_runs(p, x.offset(first as isize), to, fill);
             } else if p.holes {
                 for (j, &t) in p.table.iter().enumerate() {
                     *to.add(j) = if t < 0 {
@@ -165,12 +197,13 @@ unsafe fn filled<T: Copy>(to: *mut T, value: T, n: usize) {
     }
 }
 
-unsafe fn by_runs<T: Copy>(runs: &[Run], x: *const T, to: *mut T, fill: T) {
+unsafe fn by_runs<T: Copy>(p: &Plan<'_>, x: *const T, to: *mut T, fill: T) {
     let mut to = to;
-    for run in runs {
+    for run in p.runs {
         // SAFETY: runs that do not begin below zero lie in `x`, and `to` has room for all.
         unsafe {
             match (run.from < 0, run.same) {
+                (true, _) if p.filled => {}
                 (true, _) => filled(to, fill, run.len),
                 (false, true) => filled(to, *x.offset(run.from as isize), run.len),
                 _ => copy_row(x.offset(run.from as isize), to, run.len),
@@ -214,27 +247,28 @@ pub unsafe extern "C" fn rx_pick(ctx: *mut RxContext, pick: *const RxPick) -> i3
                 split -= 1;
                 n *= axes[split].0;
             }
-            let room = 2 * n * size_of::<i64>() + n / 4 * size_of::<Run>();
+            // The table of a single axis is taken as it is.
+            let joined = if split + 1 < rank { n } else { 0 };
+            let room = (2 * joined * size_of::<i64>() + n / 4 * size_of::<Run>()).max(1);
             let Some(scratch) = Scratch::new(context, room) else {
                 return context.status;
             };
-            let words = std::slice::from_raw_parts_mut(scratch.memory.cast::<i64>(), 2 * n);
-            let (table, spare) = words.split_at_mut(n);
-            let mut len = axes[rank - 1].0;
-            table[..len].copy_from_slice(axes[rank - 1].1);
-            for k in (split..rank - 1).rev() {
-                spare[..len].copy_from_slice(&table[..len]);
-                let longer = len * axes[k].0;
-                join(axes[k].1, &spare[..len], &mut table[..longer]);
-                len = longer;
-            }
-            let of_runs = scratch.memory.cast::<i64>().add(2 * n).cast::<Run>();
+            let words = std::slice::from_raw_parts_mut(scratch.memory.cast::<i64>(), 2 * joined);
+            let of_runs = scratch.memory.cast::<i64>().add(2 * joined).cast::<Run>();
+            let table = if joined > 0 {
+                together(&axes[split..rank], words)
+            } else {
+                axes[rank - 1].1
+            };
+            let runs = runs(table, of_runs, n / 4);
+            let holes = || runs.iter().filter(|r| r.from < 0);
             let plan = Plan {
                 pick: p,
                 outer: &axes[..split],
                 table,
-                runs: runs(table, of_runs, n / 4),
-                holes: table.iter().any(|&t| t < 0),
+                runs,
+                holes: runs.is_empty() && table.iter().any(|&t| t < 0),
+                filled: holes().map(|r| r.len).sum::<usize>() < HOLE * holes().count(),
             };
             let count = axes[..split].iter().map(|a| a.0).product::<usize>();
             let grain = Grain::of_work(GRAIN, n * p.size as usize);

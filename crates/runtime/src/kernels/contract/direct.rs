@@ -24,6 +24,10 @@ const PARTS: usize = 2;
 /// few columns of many rows as registers hold would be read with a long step.
 const MANY: usize = 32;
 const ROWS: usize = 4;
+/// Short strips whose sums are made together, so that they do not wait for one another, and the
+/// most elements of each.
+const TOGETHER: usize = 8;
+const SHORT: usize = 64;
 /// The number of multiplications below which no thread is woken.
 const SMALL: usize = 1 << 16;
 
@@ -41,6 +45,8 @@ struct Work<'a, T> {
     along: [&'a [isize]; 2],
     /// The length of the last summed axis, where sums run along it.
     run: usize,
+    /// The greatest offsets that both operands are read at.
+    last: [isize; 2],
 }
 
 /// # Safety
@@ -87,6 +93,7 @@ pub(super) unsafe fn run<T: Everywhere>(
             inner,
             along: [of_a, of_b],
             run,
+            last: [0, 1].map(|k| plan.reach_of(k).1),
         };
         let strips = inner.extent.div_ceil(STRIP);
         let tasks = count(&outer) * strips;
@@ -132,6 +139,15 @@ unsafe fn strips_of<S: Wide, T: Sums<S>>(w: &Work<'_, T>, begin: usize, end: usi
     let to = line.as_mut_ptr();
     // SAFETY: tasks are strips of the result, and operands have what the offsets name.
     unsafe {
+        let mut begin = begin;
+        if w.inner.extent < VECTORS * lanes {
+            begin = match (ra, rb) {
+                (Read::One, Read::Beside) => short::<S, T, true>(w, [0, 1], begin, end),
+                (Read::Beside, Read::One) => short::<S, T, true>(w, [1, 0], begin, end),
+                (Read::Beside, Read::Beside) => short::<S, T, false>(w, [0, 1], begin, end),
+                _ => begin,
+            };
+        }
         for task in begin..end {
             let (row, first) = (task / strips, task % strips * STRIP);
             let n = (w.inner.extent - first).min(STRIP);
@@ -150,6 +166,10 @@ unsafe fn strips_of<S: Wide, T: Sums<S>>(w: &Work<'_, T>, begin: usize, end: usi
             }
             while j < n {
                 let whole = n - j >= VECTORS * lanes;
+                if n - j < lanes && n >= lanes {
+                    // A whole vector, some of whose elements are there already.
+                    j = n - lanes;
+                }
                 let part = if whole {
                     VECTORS * lanes
                 } else {
@@ -187,6 +207,74 @@ unsafe fn strips_of<S: Wide, T: Sums<S>>(w: &Work<'_, T>, begin: usize, end: usi
             }
         }
     }
+}
+
+/// Strips from `begin` on that are a few vectors long, [`TOGETHER`] at a time, of operands of which
+/// the second lies beside the result, and so does the first unless it is `ONE` number. Returns the
+/// first strip that is left: vectors of short strips may reach behind these, but not behind the
+/// operands.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the vectors out of memory.
+unsafe fn short<S: Wide, T: Sums<S>, const ONE: bool>(
+    w: &Work<'_, T>,
+    [x, y]: [usize; 2],
+    begin: usize,
+    end: usize,
+) -> usize {
+    let (n, lanes) = (w.inner.extent, <T as Sums<S>>::V::LANES);
+    let beyond = lanes.saturating_sub(n) as isize;
+    let far = [0, 1].map(|k| w.along[k].iter().copied().max().unwrap_or(0));
+    let mut lines = [[T::default(); SHORT]; TOGETHER];
+    for task in (begin..end).step_by(TOGETHER) {
+        let many = (end - task).min(TOGETHER);
+        let mut at = [[0; TOGETHER]; 3];
+        for (k, at) in at.iter_mut().enumerate() {
+            offsets(w.outer, k, task, &mut at[..many]);
+            // Where fewer are left, the last one takes the other places.
+            let last = at[many - 1];
+            at[many..].fill(last);
+        }
+        let inside = |k: usize| {
+            let reach = far[k] + (n as isize - 1) + beyond;
+            at[k].iter().all(|at| at + reach <= w.last[k])
+        };
+        if !inside(y) || !ONE && !inside(x) {
+            return task;
+        }
+        // SAFETY: tasks are strips of the result, and operands have what the offsets name, and whole
+        // vectors there.
+        unsafe {
+            let data = [w.a, w.b];
+            let mut j = 0;
+            loop {
+                let mut acc = [<T as Sums<S>>::V::splat(T::default()); TOGETHER];
+                for (p, q) in w.along[x].iter().zip(w.along[y]) {
+                    let (p, q) = (data[x].offset(*p), data[y].offset(*q + j as isize));
+                    for d in 0..TOGETHER {
+                        let from = p.offset(at[x][d]);
+                        let number = match ONE {
+                            true => <T as Sums<S>>::V::splat(*from),
+                            false => <T as Sums<S>>::V::load(from.add(j)),
+                        };
+                        let row = <T as Sums<S>>::V::load(q.offset(at[y][d]));
+                        acc[d] = number.fma(row, acc[d]);
+                    }
+                }
+                for d in 0..TOGETHER {
+                    acc[d].store(lines[d].as_mut_ptr().add(j));
+                }
+                if j + lanes >= n {
+                    break;
+                }
+                j = (j + lanes).min(n - lanes);
+            }
+            for d in 0..many {
+                let to = w.c.offset(at[2][d] * w.kind.size() as isize);
+                T::narrow(w.kind, n, lines[d].as_ptr(), to);
+            }
+        }
+    }
+    end
 }
 
 /// Adds up rows of `n` elements, whole vectors, each multiplied by a number.

@@ -153,7 +153,11 @@ impl Plan {
         if count(&self.summed) == 0 {
             return (0, -1);
         }
-        let operand = if self.swapped { 1 - operand } else { operand };
+        self.reach_of(if self.swapped { 1 - operand } else { operand })
+    }
+
+    /// The same for the left operand (0) or the right one, as they are multiplied.
+    pub fn reach_of(&self, operand: usize) -> (isize, isize) {
         let (mut low, mut high) = (0, 0);
         for a in [&self.batch, &self.rows, &self.columns, &self.summed]
             .into_iter()

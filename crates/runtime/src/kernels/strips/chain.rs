@@ -102,7 +102,13 @@ impl Chain {
     /// Makes the steps of a program, where `number` tells whether an operand is a single number;
     /// empty where registers would not help.
     pub(super) fn make(&mut self, ops: &[RxStripOp], first: usize, number: &dyn Fn(usize) -> bool) {
-        if ops.len() > OPS || ops.iter().filter(|op| quick(op.op()).is_some()).count() < 2 {
+        // One operation is worth it where an operand would have to be spread otherwise.
+        let one = |op: &RxStripOp| {
+            let args = op.args.iter().take(arity(op.op()));
+            quick(op.op()).is_some() && args.into_iter().any(|&k| number(k as usize))
+        };
+        let several = ops.iter().filter(|op| quick(op.op()).is_some()).count() > 1;
+        if ops.len() > OPS || !several && !matches!(ops, [op] if one(op)) {
             return;
         }
         let mut writer = [NOBODY; super::OPERANDS];

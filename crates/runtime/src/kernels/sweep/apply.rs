@@ -1,8 +1,9 @@
 //! One operation over the elements of strips, for every type.
 
 use super::divide::{Round, divide};
+use super::divisor::Divided;
 use super::op::{Op, RxSweepOp};
-use super::register;
+use super::{LINE, register};
 use crate::kernels::functions::{rx_vmath_f32, rx_vmath_f64};
 use crate::kernels::halves;
 use crate::kernels::kinds::Kind;
@@ -10,12 +11,30 @@ use crate::kernels::math::Math;
 use crate::kernels::simd::Simd;
 use crate::kernels::strips::{Op as Float, apply as float};
 
-/// The strips that an operation reads; null where it reads none.
+/// The strip of an argument; null where an operation has no such argument.
+#[derive(Clone, Copy)]
+pub(super) struct Given {
+    pub at: *const u8,
+    /// It is one number, [`LINE`] times, which is read again and again.
+    pub line: bool,
+}
+
+impl Given {
+    /// The elements from one on that is a multiple of [`LINE`].
+    #[inline(always)]
+    unsafe fn from<T>(self, first: usize) -> *const T {
+        let first = if self.line { 0 } else { first };
+        // SAFETY: the strip has elements there, or is one line.
+        unsafe { self.at.cast::<T>().add(first) }
+    }
+}
+
+/// The strips that an operation reads.
 pub(super) struct Args {
-    pub a: *const u8,
-    pub b: *const u8,
-    pub c: *const u8,
-    pub d: *const u8,
+    pub a: Given,
+    pub b: Given,
+    pub c: Given,
+    pub d: Given,
     /// The second and the third are the same number for all elements, where the operation bounds the
     /// first.
     pub bounds: bool,
@@ -24,11 +43,18 @@ pub(super) struct Args {
 /// `to[i] = f(a[i], b[i], …)` for `n` elements.
 macro_rules! each {
     ($n:ident, $to:ident: $r:ty, $($x:ident: $t:ty),+ => $value:expr) => {{
-        let to = $to.cast::<$r>();
-        $(let $x = $x.cast::<$t>();)+
-        for i in 0..$n {
-            $(let $x = *$x.add(i);)+
-            *to.add(i) = $value;
+        let lines = $($x.line)||+;
+        let most = if lines { LINE } else { $n };
+        let mut first = 0;
+        while first < $n {
+            let to = $to.cast::<$r>().add(first);
+            $(let $x = $x.from::<$t>(first);)+
+            let part = ($n - first).min(most);
+            for i in 0..part {
+                $(let $x = *$x.add(i);)+
+                *to.add(i) = $value;
+            }
+            first += part;
         }
     }};
 }
@@ -64,17 +90,11 @@ macro_rules! chosen {
 
 /// `MaxMin` or `MinMax` by two numbers that are the same for all elements.
 #[inline(always)]
-unsafe fn bounded(
-    code: Op,
-    kind: Kind,
-    (a, b, c): (*const u8, *const u8, *const u8),
-    to: *mut u8,
-    n: usize,
-) {
+unsafe fn bounded(code: Op, kind: Kind, (a, b, c): (Given, Given, Given), to: *mut u8, n: usize) {
     // SAFETY: the argument and the result have `n` elements of the type, the others one.
     unsafe {
         numbers!(kind, T => {
-            let (b, c) = (*b.cast::<T>(), *c.cast::<T>());
+            let (b, c) = (*b.at.cast::<T>(), *c.at.cast::<T>());
             match code {
                 Op::MaxMin => each!(n, to: T, a: T => {
                     let x = if a > b { a } else { b };
@@ -101,12 +121,12 @@ pub(super) unsafe fn apply<S: Simd>(op: &RxSweepOp, args: &Args, to: *mut u8, n:
     // SAFETY: arguments and result have `n` elements of the types that the operation names.
     unsafe {
         match op.op() {
-            Op::Copy => std::ptr::copy(a, to, n * kind.size()),
+            Op::Copy => std::ptr::copy(a.at, to, n * kind.size()),
             code @ (Op::Add | Op::Sub | Op::Mul) if float => arithmetic(code, kind, a, b, to, n),
             Op::Add => widths!(kind, T => each!(n, to: T, a: T, b: T => a.wrapping_add(b))),
             Op::Sub => widths!(kind, T => each!(n, to: T, a: T, b: T => a.wrapping_sub(b))),
             Op::Mul => widths!(kind, T => each!(n, to: T, a: T, b: T => a.wrapping_mul(b))),
-            Op::Rem if float => math::<S>(Math::Fmod as i32, kind, a, b, to, n),
+            Op::Rem if float => math::<S>(Math::Fmod as i32, kind, (a.at, b.at), to, n),
             code @ (Op::Div | Op::FloorDiv | Op::FloorMod | Op::Rem) => match kind {
                 Kind::F32 | Kind::F64 => arithmetic(code, kind, a, b, to, n),
                 kind => {
@@ -116,7 +136,14 @@ pub(super) unsafe fn apply<S: Simd>(op: &RxSweepOp, args: &Args, to: *mut u8, n:
                         Round::Floor
                     };
                     let quotient = matches!(code, Op::Div | Op::FloorDiv);
-                    integers!(kind, T => divide::<T>((a.cast(), b.cast()), to.cast(), n, round, quotient));
+                    integers!(kind, T => {
+                        let (from, to) = (a.at.cast::<T>(), to.cast::<T>());
+                        match *b.at.cast::<T>() {
+                            0 if b.line => std::ptr::write_bytes(to, 0, n),
+                            by if b.line => T::by_one(from, by, to, n, round, quotient),
+                            _ => divide::<T>((from, b.at.cast()), to, n, round, quotient),
+                        }
+                    });
                 }
             },
             Op::Min => {
@@ -168,11 +195,11 @@ pub(super) unsafe fn apply<S: Simd>(op: &RxSweepOp, args: &Args, to: *mut u8, n:
                 Kind::I16 => each!(n, to: i16, a: i16 => a.wrapping_abs()),
                 Kind::I32 => each!(n, to: i32, a: i32 => a.wrapping_abs()),
                 Kind::I64 => each!(n, to: i64, a: i64 => a.wrapping_abs()),
-                kind => std::ptr::copy(a, to, n * kind.size()),
+                kind => std::ptr::copy(a.at, to, n * kind.size()),
             },
             Op::Not => widths!(kind, T => each!(n, to: T, a: T => !a)),
             Op::Cast => cast(kind, register(result), a, to, n),
-            Op::Narrow => halves::rounded(result == Kind::BF16, n, a.cast(), to.cast()),
+            Op::Narrow => halves::rounded(result == Kind::BF16, n, a.at.cast(), to.cast()),
             code @ (Op::Floor
             | Op::Ceil
             | Op::Trunc
@@ -196,14 +223,14 @@ pub(super) unsafe fn apply<S: Simd>(op: &RxSweepOp, args: &Args, to: *mut u8, n:
                 Kind::F64 => each!(n, to: u8, a: f64 => u8::from(a.abs() < f64::INFINITY)),
                 _ => std::ptr::write_bytes(to, 1, n),
             },
-            Op::Math => math::<S>(op.args[1], kind, a, a, to, n),
-            Op::Math2 => math::<S>(op.args[2], kind, a, b, to, n),
+            Op::Math => math::<S>(op.args[1], kind, (a.at, a.at), to, n),
+            Op::Math2 => math::<S>(op.args[2], kind, (a.at, b.at), to, n),
         }
     }
 }
 
 #[inline(always)]
-unsafe fn arithmetic(code: Op, kind: Kind, a: *const u8, b: *const u8, to: *mut u8, n: usize) {
+unsafe fn arithmetic(code: Op, kind: Kind, a: Given, b: Given, to: *mut u8, n: usize) {
     macro_rules! of {
         ($t:ty) => {
             match code {
@@ -228,7 +255,7 @@ unsafe fn arithmetic(code: Op, kind: Kind, a: *const u8, b: *const u8, to: *mut 
 
 /// Operations on truth values, which may be any bytes.
 #[inline(always)]
-unsafe fn truths(code: Op, a: *const u8, b: *const u8, to: *mut u8, n: usize) {
+unsafe fn truths(code: Op, a: Given, b: Given, to: *mut u8, n: usize) {
     // SAFETY: `a`, `b` and `to` have `n` elements.
     unsafe {
         match code {
@@ -242,7 +269,7 @@ unsafe fn truths(code: Op, a: *const u8, b: *const u8, to: *mut u8, n: usize) {
 
 /// Narrow integers are shifted in 32 bits, bytes in 16, which the counts that remain do not exceed.
 #[inline(always)]
-unsafe fn shifted(code: Op, kind: Kind, a: *const u8, b: *const u8, to: *mut u8, n: usize) {
+unsafe fn shifted(code: Op, kind: Kind, a: Given, b: Given, to: *mut u8, n: usize) {
     // SAFETY: `a`, `b` and `to` have `n` elements of the type.
     unsafe {
         if code == Op::Shl {
@@ -273,7 +300,7 @@ unsafe fn shifted(code: Op, kind: Kind, a: *const u8, b: *const u8, to: *mut u8,
 }
 
 #[inline(always)]
-unsafe fn rounded(code: Op, kind: Kind, a: *const u8, to: *mut u8, n: usize) {
+unsafe fn rounded(code: Op, kind: Kind, a: Given, to: *mut u8, n: usize) {
     macro_rules! of {
         ($t:ty) => {
             match code {
@@ -298,7 +325,7 @@ unsafe fn rounded(code: Op, kind: Kind, a: *const u8, to: *mut u8, n: usize) {
             Kind::F32 => of!(f32),
             Kind::F64 => of!(f64),
             // Integers are unchanged.
-            kind => std::ptr::copy(a, to, n * kind.size()),
+            kind => std::ptr::copy(a.at, to, n * kind.size()),
         }
     }
 }
@@ -307,8 +334,7 @@ unsafe fn rounded(code: Op, kind: Kind, a: *const u8, to: *mut u8, n: usize) {
 unsafe fn math<S: Simd>(
     number: i32,
     kind: Kind,
-    a: *const u8,
-    b: *const u8,
+    (a, b): (*const u8, *const u8),
     to: *mut u8,
     n: usize,
 ) {
@@ -335,7 +361,7 @@ unsafe fn math<S: Simd>(
 }
 
 #[inline(always)]
-unsafe fn cast(from: Kind, to_kind: Kind, a: *const u8, to: *mut u8, n: usize) {
+unsafe fn cast(from: Kind, to_kind: Kind, a: Given, to: *mut u8, n: usize) {
     macro_rules! to {
         ($t:ty) => {
             match to_kind {
@@ -360,17 +386,17 @@ unsafe fn cast(from: Kind, to_kind: Kind, a: *const u8, to: *mut u8, n: usize) {
             })
         };
     }
-    // The least number of 32 bits is a float32, the greatest one is not.
+    // The least number of so many bits is a float of fewer, the greatest one is not.
     macro_rules! words {
-        ($t:ty) => {
-            each!(n, to: i32, a: $t => {
-                let whole = a.abs() < 2_147_483_648.0;
+        ($t:ty, $r:ty) => {
+            each!(n, to: $r, a: $t => {
+                let whole = a.abs() < -(<$r>::MIN as $t);
                 let x = if whole { a } else { 0.0 };
-                let beyond = if a > 0.0 { i32::MAX } else { i32::MIN };
+                let beyond = if a > 0.0 { <$r>::MAX } else { <$r>::MIN };
                 #[allow(clippy::eq_op)] // Only a NaN is not itself.
                 let beyond = if a == a { beyond } else { 0 };
                 // SAFETY: the number is in the range of the type.
-                if whole { x.to_int_unchecked::<i32>() } else { beyond }
+                if whole { x.to_int_unchecked::<$r>() } else { beyond }
             })
         };
     }
@@ -383,7 +409,8 @@ unsafe fn cast(from: Kind, to_kind: Kind, a: *const u8, to: *mut u8, n: usize) {
                 Kind::U16 => narrow!($t, $t, u16),
                 // Float64 holds all of them.
                 Kind::I32 if size_of::<$t>() == 8 => narrow!($t, f64, i32),
-                Kind::I32 => words!($t),
+                Kind::I32 => words!($t, i32),
+                Kind::I64 => words!($t, i64),
                 _ => to!($t),
             }
         };

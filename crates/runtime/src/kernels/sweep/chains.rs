@@ -82,6 +82,30 @@ impl Chain {
         self.count += 1;
     }
 
+    /// Leaves out roundings of numbers that are only chosen, or change their signs, before the result
+    /// is rounded anyway.
+    pub(super) fn round_once(&mut self) {
+        for k in (0..self.count.saturating_sub(1)).rev() {
+            let to = self.steps[k].to;
+            let mut needed = false;
+            for (at, step) in self.steps[..self.count].iter().enumerate().skip(k + 1) {
+                for (place, _) in step.args.iter().enumerate().filter(|a| *a.1 == to) {
+                    let passed = match step.op {
+                        Op::Neg | Op::Abs | Op::Copy => place == 0,
+                        Op::SelectLt | Op::SelectLe | Op::SelectEq => place > 1,
+                        _ => false,
+                    };
+                    let last = at + 1 == self.count || step.rounds;
+                    needed |= step.op.reads(place) && !(passed && last);
+                }
+                if step.to == to {
+                    break;
+                }
+            }
+            self.steps[k].rounds &= needed;
+        }
+    }
+
     /// The last step.
     pub(super) fn last(&mut self) -> Option<&mut Step> {
         self.steps[..self.count].last_mut()
@@ -148,12 +172,13 @@ mod blocks {
                     Operand::Number(x) => slots[slot] = [S::splat(x); BLOCK],
                 }
             }
+            let mut line = [0u16; WIDE];
+            let steps = &chain.steps[..chain.count];
             let mut i = 0;
             while i < n {
                 let part = (n - i).min(wide);
                 for &(slot, at) in &lying[..count] {
                     let mut from = at.add(i);
-                    let mut line = [0u16; WIDE];
                     if part < wide {
                         std::ptr::copy_nonoverlapping(from, line.as_mut_ptr(), part);
                         from = line.as_ptr();
@@ -162,16 +187,12 @@ mod blocks {
                         slots[slot][v] = S::widened::<BRAIN>(from.add(S::LANES * v));
                     }
                 }
-                let mut last = 0;
-                for step in &chain.steps[..chain.count] {
-                    apply::<S, BRAIN>(step, &mut slots);
-                    last = usize::from(step.to) % SLOTS;
-                }
-                let mut line = [0u16; WIDE];
                 let to = to.add(i);
                 let whole = if part < wide { line.as_mut_ptr() } else { to };
-                for v in 0..BLOCK {
-                    slots[last][v].narrow::<BRAIN>(whole.add(S::LANES * v));
+                for (k, step) in steps.iter().enumerate() {
+                    let last = k + 1 == steps.len();
+                    let out = if last { whole } else { std::ptr::null_mut() };
+                    apply::<S, BRAIN>(step, &mut slots, out);
                 }
                 if part < wide {
                     std::ptr::copy_nonoverlapping(line.as_ptr(), to, part);
@@ -181,12 +202,17 @@ mod blocks {
         }
     }
 
-    /// One step, on a block of values.
+    /// One step, on a block of values. What the last one gives goes to `out`, which is null before.
     #[inline(always)]
     #[allow(clippy::needless_range_loop)]
-    unsafe fn apply<S: Narrowing, const BRAIN: bool>(step: &Step, slots: &mut [[S; BLOCK]; SLOTS]) {
+    unsafe fn apply<S: Narrowing, const BRAIN: bool>(
+        step: &Step,
+        slots: &mut [[S; BLOCK]; SLOTS],
+        out: *mut u16,
+    ) {
         let [a, b, c, d] = step.args.map(|k| &slots[usize::from(k) % SLOTS]);
-        // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
+        // SAFETY: arithmetic of vectors, whose instruction set the callers enable; `out` has room for a
+        // block.
         unsafe {
             let mut y = [S::splat(0.0); BLOCK];
             macro_rules! each {
@@ -226,7 +252,13 @@ mod blocks {
             if step.rounds {
                 each!(|v| y[v].rounded::<BRAIN>());
             }
-            slots[usize::from(step.to) % SLOTS] = y;
+            if out.is_null() {
+                slots[usize::from(step.to) % SLOTS] = y;
+                return;
+            }
+            for v in 0..BLOCK {
+                y[v].narrow::<BRAIN>(out.add(S::LANES * v));
+            }
         }
     }
 }

@@ -4,7 +4,7 @@
 //! in its low bits, since not all processors convert 64-bit integers in vectors.
 
 /// The rounding of a quotient to an integer.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Round {
     Trunc,
     Floor,
@@ -24,10 +24,18 @@ pub(super) trait Divides: Copy {
     fn by_short(self, by: Self, round: Round) -> (Self, Self);
     /// The bits that must be 0 for that; none where there is no other way.
     const LONG: u64;
+    /// The float of [`Divides::by_float`].
+    type Long: Whole;
+    /// The float of [`Divides::by_short`].
+    type Short: Whole;
+    /// The number as a float.
+    fn long(self) -> Self::Long;
+    /// The number as a float of the other type.
+    fn short(self) -> Self::Short;
 }
 
 /// Floats by their last bits.
-trait Whole: Copy {
+pub(super) trait Whole: Copy {
     /// Rounds to an integer: towards 0, or down.
     fn whole(self, round: Round) -> Self;
     /// The lower bits of an integer.
@@ -61,19 +69,11 @@ floats! {
 
 /// A method of [`Divides`] that divides as floats of one type.
 macro_rules! divided {
-    ($name:ident, $t:ty, |$x:ident| $float:expr) => {
+    ($name:ident, $t:ty, $float:ident) => {
         #[inline(always)]
         fn $name(self, by: Self, round: Round) -> (Self, Self) {
             let divisor = if by == 0 { 1 } else { by };
-            let a = {
-                let $x = self;
-                $float
-            };
-            let b = {
-                let $x = divisor;
-                $float
-            };
-            let q = (a / b).whole(round).bits() as $t;
+            let q = (self.$float() / divisor.$float()).whole(round).bits() as $t;
             let r = self.wrapping_sub(q.wrapping_mul(divisor));
             if by == 0 { (0, 0) } else { (q, r) }
         }
@@ -81,12 +81,24 @@ macro_rules! divided {
 }
 
 macro_rules! integer {
-    ($($t:ty, $unsigned:ty, $wide:expr, $long:expr, |$x:ident| $float:expr, $short:expr;)*) => {$(
+    ($($t:ty, $unsigned:ty, $wide:expr, $limit:expr, |$x:ident| $long:ty: $float:expr, $short:ty: $other:expr;)*) => {$(
         impl Divides for $t {
             const WIDE: u64 = $wide;
-            const LONG: u64 = $long;
-            divided! { by_short, $t, |$x| $short }
-            divided! { by_float, $t, |$x| $float }
+            const LONG: u64 = $limit;
+            type Long = $long;
+            type Short = $short;
+            #[inline(always)]
+            fn long(self) -> $long {
+                let $x = self;
+                $float
+            }
+            #[inline(always)]
+            fn short(self) -> $short {
+                let $x = self;
+                $other
+            }
+            divided! { by_short, $t, short }
+            divided! { by_float, $t, long }
             #[inline(always)]
             fn exact(self, by: Self, round: Round) -> (Self, Self) {
                 if by == 0 {
@@ -120,14 +132,14 @@ fn short(x: i32) -> f32 {
 }
 
 integer! {
-    i8, u8, 0, 0, |x| f32::from(x), f32::from(x);
-    u8, u8, 0, 0, |x| f32::from(x), f32::from(x);
-    i16, u16, 0, 0, |x| f32::from(x), f32::from(x);
-    u16, u16, 0, 0, |x| f32::from(x), f32::from(x);
-    i32, u32, 0, !((1 << 21) - 1), |x| f64::from(x), short(x as i32);
-    u32, u32, 0, !((1 << 21) - 1), |x| f64::from(x), short(x as i32);
-    i64, u64, !((1 << 50) - 1), 0, |x| long(x), long(x);
-    u64, u64, !((1 << 50) - 1), 0, |x| long(x as i64), long(x as i64);
+    i8, u8, 0, 0, |x| f32: f32::from(x), f32: f32::from(x);
+    u8, u8, 0, 0, |x| f32: f32::from(x), f32: f32::from(x);
+    i16, u16, 0, 0, |x| f32: f32::from(x), f32: f32::from(x);
+    u16, u16, 0, 0, |x| f32: f32::from(x), f32: f32::from(x);
+    i32, u32, 0, !((1 << 21) - 1), |x| f64: f64::from(x), f32: short(x as i32);
+    u32, u32, 0, !((1 << 21) - 1), |x| f64: f64::from(x), f32: short(x as i32);
+    i64, u64, !((1 << 50) - 1), 0, |x| f64: long(x), f64: long(x);
+    u64, u64, !((1 << 50) - 1), 0, |x| f64: long(x as i64), f64: long(x as i64);
 }
 
 /// Quotients (or remainders) of `n` pairs.

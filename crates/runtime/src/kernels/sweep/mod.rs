@@ -12,8 +12,10 @@ mod types;
 pub mod apply;
 mod beside;
 mod chains;
+mod choice;
 mod combine;
 mod divide;
+mod divisor;
 mod narrow;
 pub mod op;
 mod pitched;
@@ -31,7 +33,7 @@ use crate::kernels::kinds::{Kind, Sum};
 use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::dispatch;
 use crate::threads::{Grain, Share};
-use apply::{Args, apply};
+use apply::{Args, Given, apply};
 pub use op::{Op, RxSweepOp};
 use read::Strip;
 use space::Space;
@@ -49,6 +51,8 @@ const STRIP: usize = 8192;
 /// The maximum number of operands whose strips fit in the first-level cache together; with more,
 /// strips are half as long.
 const FEW: usize = 5;
+/// Elements of a line of one number.
+const LINE: usize = 512;
 /// The row length, in elements and in bytes, from which strips end where rows do.
 const ROW: usize = 256;
 const ROW_BYTES: usize = 1024;
@@ -125,6 +129,8 @@ struct Plan<'a> {
     bounds: bool,
     /// Operations that give one number for a whole row of the result.
     uniform: Uniform,
+    /// Operands, a bit for each, that are one number for a strip and of which a line is enough.
+    lines: u128,
     /// Whether strips run along the reduced axes (else along those of the result).
     along_reduced: bool,
     /// The single operation on narrow floats, if that is the program.
@@ -177,9 +183,12 @@ impl Plan<'_> {
                 } else {
                     s.room.add((first + op.dst as usize) * STRIP)
                 };
-                let at = |k: usize| match op.argument(k) {
-                    Some(_) => s.operands[op.args[k] as usize],
-                    None => std::ptr::null(),
+                let at = |place: usize| {
+                    let k = op.argument(place).map(|_| op.args[place] as usize);
+                    Given {
+                        at: k.map_or(std::ptr::null(), |k| s.operands[k]),
+                        line: k.is_some_and(|k| self.is_line(k)),
+                    }
                 };
                 let args = Args {
                     a: at(0),
@@ -397,40 +406,15 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
                 raw: [false; INPUTS],
                 bounds: false,
                 uniform: Uniform::default(),
+                lines: 0,
                 along_reduced: false,
                 narrow: None,
             };
-            let widest = plan.widest();
-            let bytes = if operands <= FEW { STRIP } else { STRIP / 2 };
-            plan.strip = bytes / widest;
-            for (k, dense) in plan.dense.iter_mut().enumerate().take(inputs) {
-                // An input that moves along reduced axes has different rows.
-                *dense = reduced == 0 && plan.out.dense(k);
-            }
-            for k in 0..inputs {
-                plan.raw[k] = plan.takes_any_byte(k);
-            }
-            plan.bounds = plan.bounds();
-            if plan.bare() {
-                plan.strip = BARE;
-            }
             let (count, over) = (plan.out.count(), plan.over.count());
             if count == 0 {
                 return 0;
             }
-            let inner = plan.out.inner();
-            let long = inner >= ROW && inner * widest >= ROW_BYTES;
-            let rows_apart = plan.dense[..inputs].contains(&false) && long;
-            plan.unit = if rows_apart { inner } else { count };
-            plan.uniform = Uniform::of(&plan);
-            plan.narrow = narrow::Narrow::of(&plan);
-            if plan.narrow.is_some() {
-                // It takes no memory.
-                plan.strip = BARE;
-            }
-            let easy = (0..inputs).all(|k| (0..=1).contains(&plan.over.inner_step(k)));
-            plan.along_reduced =
-                reduced > 0 && over >= 16 && (count < 16 || easy && plan.over.inner() >= 16);
+            plan.choose();
             let threads = context.pool.threads();
             if !plan.along_reduced
                 && let Some(w) = Windows::of(&plan, threads)
@@ -467,73 +451,6 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
             0
         }
     })
-}
-
-impl Plan<'_> {
-    /// Returns whether the program is one operation from inputs in place to the result, so that
-    /// strips need no memory.
-    fn bare(&self) -> bool {
-        let plain = |k: usize| {
-            let kind = Kind::of(self.kinds[k]);
-            let truth = kind == Some(Kind::Bool);
-            self.dense[k] && kind.is_some_and(|k| register(k) == k) && (!truth || self.raw[k])
-        };
-        let numbers = self.v.constants == 0 || self.bounds;
-        let whole = self.ops.len() == 1 && numbers && self.v.reduced == 0;
-        whole && self.direct() && (0..self.v.inputs as usize).all(plain)
-    }
-
-    /// See [`Plan::bounds`].
-    fn bounds(&self) -> bool {
-        let (inputs, all) = (self.v.inputs, self.v.inputs + self.v.constants);
-        let [op] = self.ops else {
-            return false;
-        };
-        let known = op.args[1..3].iter().all(|k| (inputs..all).contains(k));
-        matches!(op.op(), Op::MaxMin | Op::MinMax) && known
-    }
-
-    /// Returns whether all operations that read an input take any byte for a truth value.
-    fn takes_any_byte(&self, input: usize) -> bool {
-        let fits = |op: &RxSweepOp, place: usize| {
-            let other = op.args[place] != input as i32 || op.argument(place).is_none();
-            other || op.any_byte(place)
-        };
-        (self.ops.iter()).all(|op| (0..op.args.len()).all(|place| fits(op, place)))
-    }
-
-    /// Returns whether elements of one input are reduced without computation, row by row; truth
-    /// values only where they are one row.
-    fn as_they_lie(&self) -> bool {
-        let copied = matches!(self.ops, [op] if op.op() == Op::Copy && op.args[0] == 0);
-        let kind = self.kinds.first().and_then(|&k| Kind::of(k));
-        let plain = kind.is_some_and(|k| register(k) == k && k == self.out_kind);
-        let truths = self.out_kind == Kind::Bool;
-        let long = self.over.inner() * self.out_kind.size() >= ROW_BYTES;
-        copied
-            && plain
-            && (!truths || matches!(self.combiner, Combiner::And | Combiner::Or))
-            && self.v.inputs == 1
-            && (self.over.rank() == 1 || long && !truths)
-            && self.over.inner_step(0) == 1
-    }
-
-    /// The size in bytes of the widest elements in strips.
-    fn widest(&self) -> usize {
-        let inputs = self
-            .kinds
-            .iter()
-            .map(|&k| Kind::of(k).map_or(8, |k| register(k).size()));
-        let ops = self.ops.iter().map(|op| {
-            let sizes = (0..4).filter_map(|k| op.argument(k)).chain(op.result());
-            sizes.map(|k| register(k).size()).max().unwrap_or(8)
-        });
-        inputs
-            .chain(ops)
-            .max()
-            .unwrap_or(8)
-            .max(register(self.out_kind).size())
-    }
 }
 
 /// The operations without a final rounding to the element type of the result, which writing does.

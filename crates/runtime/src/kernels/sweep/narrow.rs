@@ -227,6 +227,7 @@ fn chain(p: &Plan<'_>) -> Option<Chain> {
             to,
         });
     }
+    chain.round_once();
     Some(chain)
 }
 

@@ -120,16 +120,10 @@ impl RxSweepOp {
     /// The type of an argument that is an operand.
     #[inline(always)]
     pub fn argument(&self, place: usize) -> Option<Kind> {
-        let kind = Kind::of(self.kind);
         match (self.op(), place) {
+            (op, place) if !op.reads(place) => None,
             (Op::Select, 0) => Some(Kind::Bool),
-            (Op::Select, 1 | 2) => kind,
-            (Op::Select, _) => None,
-            (Op::SelectLt | Op::SelectLe | Op::SelectEq, _) => kind,
-            (Op::MaxMin | Op::MinMax, 0..=2) => kind,
-            (_, 0) => kind,
-            (op, 1) if op.binary() => kind,
-            _ => None,
+            _ => Kind::of(self.kind),
         }
     }
 
@@ -144,6 +138,19 @@ impl RxSweepOp {
         }
     }
 
+    /// Returns whether an argument may be a line of one number, which is read again and again.
+    pub fn repeats(&self, place: usize) -> bool {
+        let float = matches!(Kind::of(self.kind), Some(Kind::F32 | Kind::F64));
+        match self.op() {
+            Op::Rem if float => false,
+            Op::Div | Op::FloorDiv | Op::FloorMod | Op::Rem => float || place == 1,
+            Op::Math2 => false,
+            Op::Select | Op::SelectLt | Op::SelectLe | Op::SelectEq => true,
+            Op::MaxMin | Op::MinMax => true,
+            op => op.binary(),
+        }
+    }
+
     /// The type of the result, where there is one.
     pub fn result(&self) -> Option<Kind> {
         Kind::of(self.to)
@@ -155,5 +162,15 @@ impl Op {
     pub fn binary(self) -> bool {
         let between = Op::Add as i32..=Op::Le as i32;
         between.contains(&(self as i32)) || self == Op::Math2
+    }
+
+    /// Returns whether it has so many arguments that are operands, and one more.
+    pub fn reads(self, place: usize) -> bool {
+        match self {
+            Self::SelectLt | Self::SelectLe | Self::SelectEq => true,
+            Self::Select | Self::MaxMin | Self::MinMax => place < 3,
+            op if op.binary() => place < 2,
+            _ => place == 0,
+        }
     }
 }

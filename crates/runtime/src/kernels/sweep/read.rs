@@ -1,7 +1,7 @@
 //! Elements of inputs and constants brought into strips.
 
 use super::space::{Cursor, Space};
-use super::{INDEX, INPUTS, OPERANDS, Plan, STRIP, register};
+use super::{INDEX, INPUTS, LINE, OPERANDS, Plan, STRIP, register};
 use crate::kernels::kinds::{Kind, Sum};
 use crate::kernels::simd::{Simd, dispatch};
 
@@ -53,7 +53,12 @@ impl Plan<'_> {
                 // Which width a constant has is said by those that use it.
                 let size = self.constant_size(inputs + k);
                 // Strips that need no memory are longer than those that have some.
-                fill(size, from, to, self.strip.min(STRIP / size));
+                let most = if self.is_line(inputs + k) {
+                    LINE
+                } else {
+                    STRIP / size
+                };
+                fill(size, from, to, self.strip.min(most));
             }
         }
         Strip {
@@ -142,7 +147,8 @@ impl Plan<'_> {
                         if s.spread[k] != from {
                             s.spread[k] = from;
                             // The rows that follow may read the same element; none is longer.
-                            spread(kind, from, to, self.strip.min(space.inner()));
+                            let most = if self.is_line(k) { LINE } else { self.strip };
+                            spread(kind, from, to, most.min(self.strip).min(space.inner()));
                         }
                         continue;
                     }

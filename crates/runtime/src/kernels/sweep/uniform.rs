@@ -1,6 +1,6 @@
 //! Operations on what is one number for a whole row of the result.
 
-use super::{INDEX, OPERANDS, Plan, RxSweepOp};
+use super::{OPERANDS, Plan, RxSweepOp};
 
 /// Sets of operations, a bit for each.
 #[derive(Clone, Copy, Default)]
@@ -35,7 +35,7 @@ impl Uniform {
         let mut one = [false; OPERANDS];
         one[inputs..first].fill(true);
         for (k, one) in one.iter_mut().enumerate().take(inputs) {
-            *one = !p.dense[k] && p.out.inner_step(k) == 0 && p.kinds[k] != INDEX;
+            *one = p.one(k);
         }
         // The operation whose result a temporary has, as a bit.
         let mut from = [0u128; OPERANDS];
