@@ -246,7 +246,7 @@ module.exports = grammar({
       ),
     store: ($) =>
       choice(
-        seq(field('target', $.index), '=', field('value', $._expression), ';'),
+        seq(field('target', choice($.index, $.tuple)), '=', field('value', $._expression), ';'),
         seq(field('target', choice($.index, $.local)), choice('+=', '*='), field('value', $._expression), ';'),
       ),
     // A branch ends with its block, where the rest shows that it is no operand.
