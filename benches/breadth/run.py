@@ -19,7 +19,7 @@ reaches, and its multiplications and additions by its time, of what a product of
 elements have 64 bits) reaches in numpy.
 
 Cells that were measured are kept in `target/breadth.json` (by thread counts; the page has all of them): a run goes on
-where the last one ended, after `--minutes` or any other way, and `--again` begins anew.
+where the last one ended, after `--minutes` or any other way, and `--again` begins anew (for its number of threads).
 
 It needs numpy, onnx and onnxruntime; openvino where it is there.
 """
@@ -295,8 +295,10 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             sys.exit(1 if alone(Path(folder), only) else 0)
     kept = {}
-    if KEPT.exists() and not OPTIONS.again and not only:
+    if KEPT.exists() and not only:
         kept = json.loads(KEPT.read_text())
+        if OPTIONS.again:
+            kept = {k: v for k, v in kept.items() if not k.startswith(f"{OPTIONS.threads} ")}
     end = time.monotonic() + 60 * OPTIONS.minutes
     wrong, left = [], 0
     with tempfile.TemporaryDirectory() as folder:

@@ -16,10 +16,13 @@ use crate::threads::{Grain, Share};
 pub const AXES: usize = 12;
 /// The maximum size of the joined table of the last axes, unless the last one is longer.
 const JOINED: usize = 4096;
-/// Numbers of a table that are looked at together.
+/// Numbers of a table that are looked at together, once so many of them are alike.
 const MANY: usize = 64;
+const FEW: usize = 16;
 /// Elements of a hole, on average, from which on it pays to fill holes alone.
 const HOLE: usize = 32;
+/// Elements for each hole from which on it pays, too.
+const APART: usize = 32;
 /// The minimum number of bytes that a thread writes.
 const GRAIN: usize = 64 << 10;
 
@@ -99,9 +102,13 @@ fn alike(table: &[i64], step: i64) -> usize {
         true => t < 0,
         false => t == from + k as i64 * step,
     };
-    let mut count = 0;
+    let first = table.iter().take(FEW).enumerate();
+    let mut count = first.take_while(|&(k, &t)| follows(k, t)).count();
+    if count < FEW {
+        return count;
+    }
     // Many at a time, without a branch for each.
-    for part in table.chunks_exact(MANY) {
+    for part in table[FEW..].chunks_exact(MANY) {
         let one = |all: bool, (k, &t): (usize, &i64)| all & follows(count + k, t);
         if !part.iter().enumerate().fold(true, one) {
             break;
@@ -261,14 +268,17 @@ pub unsafe extern "C" fn rx_pick(ctx: *mut RxContext, pick: *const RxPick) -> i3
                 axes[rank - 1].1
             };
             let runs = runs(table, of_runs, n / 4);
-            let holes = || runs.iter().filter(|r| r.from < 0);
+            let (mut holes, mut within) = (0, 0);
+            for hole in runs.iter().filter(|r| r.from < 0) {
+                (holes, within) = (holes + 1, within + hole.len);
+            }
             let plan = Plan {
                 pick: p,
                 outer: &axes[..split],
                 table,
                 runs,
                 holes: runs.is_empty() && table.iter().any(|&t| t < 0),
-                filled: holes().map(|r| r.len).sum::<usize>() < HOLE * holes().count(),
+                filled: within < HOLE * holes && table.len() < APART * holes,
             };
             let count = axes[..split].iter().map(|a| a.0).product::<usize>();
             let grain = Grain::of_work(GRAIN, n * p.size as usize);
