@@ -5,7 +5,8 @@ use rustc_hash::FxHashSet;
 
 use crate::continued::reads;
 use crate::raise::peel;
-use crate::{Buf, Combiner, Compute, Ex, ExKind, Program, Reduce, Stmt, Var, visit_expr};
+use crate::reduction_init::depends;
+use crate::{Buf, Combiner, Compute, Ex, ExKind, Program, Reduce, Stmt, Var};
 
 /// A nest that combines the elements of a buffer with values, over loops that the element does not
 /// depend on.
@@ -54,7 +55,7 @@ impl Accumulation {
         let all: FxHashSet<Var> = loops.iter().map(|l| l.0).collect();
         let regular = loops
             .iter()
-            .all(|l| !uses(&l.1, &all) && !reads(&l.1, *buf));
+            .all(|l| !depends(&l.1, &|v| all.contains(&v)) && !reads(&l.1, *buf));
         let form = !over.is_empty() && !axes.is_empty() && distinct.len() == axes.len();
         if !form || !regular || reads(value, *buf) {
             return None;
@@ -74,7 +75,9 @@ impl Accumulation {
                     Some(resets) => resets.iter().copied().collect::<FxHashSet<Var>>() == inner,
                     None => loops[..around].iter().all(|l| distinct.contains(&l.0)),
                 };
-                let own = (b, i) == (buf, index) && !reads(value, *buf) && !uses(value, &inner);
+                let own = (b, i) == (buf, index)
+                    && !reads(value, *buf)
+                    && !depends(value, &|v| inner.contains(&v));
                 if !once || !own {
                     return None;
                 }
@@ -109,13 +112,4 @@ fn combined<'e>(buf: Buf, index: &[Ex], value: &'e Ex) -> Option<(Combiner, &'e 
         (false, true) => Some((combiner, a)),
         _ => None,
     }
-}
-
-/// Returns whether an expression uses any of some variables.
-fn uses(e: &Ex, vars: &FxHashSet<Var>) -> bool {
-    let mut found = false;
-    visit_expr(e, |x| {
-        found |= matches!(x.kind(), ExKind::Var(v) if vars.contains(v))
-    });
-    found
 }

@@ -199,7 +199,8 @@ fn skeleton(body: &[Stmt], over: &[Var]) -> Option<Vec<Stmt>> {
     Some(out)
 }
 
-fn depends(e: &Ex, on: &dyn Fn(Var) -> bool) -> bool {
+/// Returns whether an expression uses any of some variables.
+pub(crate) fn depends(e: &Ex, on: &dyn Fn(Var) -> bool) -> bool {
     let mut found = false;
     visit_expr(e, |x| found |= matches!(x.kind(), ExKind::Var(v) if on(*v)));
     found

@@ -34,13 +34,14 @@ impl HintSite<'_> {
         self.shape(buf).len()
     }
 
-    /// The buffers that the stage writes, with their hints.
-    pub fn written_together(&self) -> Vec<(Buf, &Hint)> {
-        let writes = |s: &&Stage| s.written().contains(&self.out);
-        let all = (self.program.stages.iter().find(writes)).map_or_else(Vec::new, Stage::written);
-        (all.into_iter())
-            .filter_map(|b| Some((b, self.program.hint(b)?)))
-            .collect()
+    /// The buffers that the stage writes and that have hints.
+    pub fn hinted_together(&self) -> Vec<Buf> {
+        let stages = self.program.stages.iter().map(Stage::written);
+        let mut all = { stages }
+            .find(|w| w.contains(&self.out))
+            .unwrap_or_default();
+        all.retain(|b| self.program.hint(*b).is_some());
+        all
     }
 
     /// The buffer with the elements of another one before they were converted to its type; itself

@@ -14,9 +14,6 @@ enum Written {
 
 const VARS: usize = 4;
 
-/// Numbers beyond this are large.
-const LARGE: u64 = 1 << 30;
-
 impl Written {
     fn dim(&self) -> Dim {
         match self {
@@ -65,13 +62,14 @@ impl Written {
         })
     }
 
-    /// Returns whether a constant is so large that products of a few exceed 128 bits.
-    fn has_large_constant(&self) -> bool {
-        match self {
-            Written::Const(value) => value.unsigned_abs() > LARGE,
-            Written::Var(_) => false,
-            Written::Op(_, a, b) => a.has_large_constant() || b.has_large_constant(),
-        }
+    /// Returns whether a part of it has a value of more than 64 bits.
+    fn exceeds_64_bits(&self, values: &[i64; VARS]) -> bool {
+        let own = self.eval(values).is_some_and(|v| i64::try_from(v).is_err());
+        let within = match self {
+            Written::Op(_, a, b) => a.exceeds_64_bits(values) || b.exceeds_64_bits(values),
+            Written::Const(_) | Written::Var(_) => false,
+        };
+        own || within
     }
 
     fn replaced(&self, with: &[Written]) -> Written {
@@ -143,11 +141,11 @@ fn agrees(dim: &Dim, written: &Written, values: [i64; VARS]) -> Result<(), TestC
     match dim.eval(&assignment(values)) {
         Ok(Some(value)) => prop_assert_eq!(i128::from(value), expected, "{:?}", dim),
         Ok(None) => prop_assert!(false, "{dim:?} lost its value {expected}"),
-        // A sum of large terms may exceed 128 bits, or its value 64 bits, and so may the product
-        // of divisors that are large.
+        // A sum of large terms may exceed 128 bits, or its value 64 bits, and what is written in
+        // more than 64 bits may exceed 128 where divisors are multiplied.
         Err(Overflow) => {
-            let large = values.iter().any(|value| value.unsigned_abs() > LARGE)
-                || written.has_large_constant();
+            let large =
+                values.iter().any(|value| *value > 1 << 30) || written.exceeds_64_bits(&values);
             prop_assert!(
                 i64::try_from(expected).is_err() || large,
                 "{:?} overflows",

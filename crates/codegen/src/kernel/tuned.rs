@@ -122,22 +122,8 @@ impl Kernel<'_, '_, '_> {
                 b,
                 transpose_a,
                 transpose_b,
-            } => {
-                let product = Product {
-                    a,
-                    b,
-                    transpose_a,
-                    transpose_b,
-                };
-                match [a, b].map(|b| integer_code(self.program.bufs[b].dtype)) {
-                    [Some(a_type), Some(b_type)] => {
-                        let zeros = [taken_off[0], taken_off[1]];
-                        self.gemm_i32(&product, [a_type, b_type], zeros, (out, &shape), false);
-                    }
-                    _ => self.gemm_f32(&product, (out, &shape), epilogue),
-                }
             }
-            Hint::BatchGemm {
+            | Hint::BatchGemm {
                 a,
                 b,
                 transpose_a,
@@ -149,12 +135,14 @@ impl Kernel<'_, '_, '_> {
                     transpose_a,
                     transpose_b,
                 };
+                let batched = matches!(hint, Hint::BatchGemm { .. });
                 match [a, b].map(|b| integer_code(self.program.bufs[b].dtype)) {
                     [Some(a_type), Some(b_type)] => {
                         let zeros = [taken_off[0], taken_off[1]];
-                        self.gemm_i32(&product, [a_type, b_type], zeros, (out, &shape), true);
+                        self.gemm_i32(&product, [a_type, b_type], zeros, (out, &shape), batched);
                     }
-                    _ => self.batch_gemm_f32(&product, (out, &shape), epilogue),
+                    _ if batched => self.batch_gemm_f32(&product, (out, &shape), epilogue),
+                    _ => self.gemm_f32(&product, (out, &shape), epilogue),
                 }
             }
             Hint::Blockwise { .. } => self.blockwise_f32(hint, out),

@@ -40,15 +40,23 @@ enum Depends<'e> {
 /// Without such parts the program is unchanged. Stages that a program states to be different kernels
 /// are looked at one by one.
 pub(super) fn tabulate<'p>(mut program: Cow<'p, Program>, stated: &Stated) -> Cow<'p, Program> {
+    // A nest, or another stage, may write what a stage has read. Tables are buffers of their own.
+    let mut outs = FxHashSet::default();
+    let once = (program.stages.iter()).all(|s| match s {
+        Stage::Compute(c) => outs.insert(c.out),
+        Stage::Nest(_) => false,
+    });
+    let through = once.then_some(stated);
     let mut k = 0;
     while k < program.stages.len() {
-        k += stage(&mut program, stated, k).unwrap_or(0) + 1;
+        k += stage(&mut program, through, k).unwrap_or(0) + 1;
     }
     program
 }
 
-/// Does it for one stage; returns how many were inserted before it.
-fn stage(program: &mut Cow<'_, Program>, stated: &Stated, k: usize) -> Option<usize> {
+/// Does it for one stage; returns how many were inserted before it. Without `through` no stage is
+/// looked through.
+fn stage(program: &mut Cow<'_, Program>, through: Option<&Stated>, k: usize) -> Option<usize> {
     let Stage::Compute(c) = &program.stages[k] else {
         return None;
     };
@@ -56,7 +64,7 @@ fn stage(program: &mut Cow<'_, Program>, stated: &Stated, k: usize) -> Option<us
     if c.reduce.is_some() || known < FEW || program.hint(c.out).is_some() {
         return None;
     }
-    let (value, parts) = match whole(program, stated, k) {
+    let (value, parts) = match whole(program, through, (k, c)) {
         Some((value, byte)) => (value.clone(), vec![(value, byte)]),
         None => (c.value.clone(), parts(program, &c.value)),
     };
@@ -100,14 +108,18 @@ fn stage(program: &mut Cow<'_, Program>, stated: &Stated, k: usize) -> Option<us
 
 /// Returns the value of a stage of bytes with the byte that it is a function of, in arithmetic of
 /// floats, if bytes are read in the order of the results.
-fn whole(program: &Program, stated: &Stated, k: usize) -> Option<(Ex, Ex)> {
-    let Stage::Compute(c) = &program.stages[k] else {
-        return None;
-    };
+fn whole(
+    program: &Program,
+    through: Option<&Stated>,
+    (k, c): (usize, &Compute),
+) -> Option<(Ex, Ex)> {
     if !lookup::is_byte(c.value.dtype()) {
         return None;
     }
-    let value = down_to_bytes(program, stated, k)?;
+    let value = match through {
+        Some(stated) => down_to_bytes(program, stated, (k, c))?,
+        None => c.value.clone(),
+    };
     let (mut byte, mut floats, mut fits) = (None::<&Ex>, false, true);
     let mut work = vec![&value];
     let mut seen = FxHashSet::default();
@@ -138,24 +150,15 @@ fn whole(program: &Program, stated: &Stated, k: usize) -> Option<(Ex, Ex)> {
 
 /// Returns the value of a stage in terms of inputs and of stages that make bytes, or that are stated
 /// to be another kernel; `None` where that is long.
-fn down_to_bytes(program: &Program, stated: &Stated, k: usize) -> Option<Ex> {
-    let Stage::Compute(c) = &program.stages[k] else {
-        return None;
-    };
+fn down_to_bytes(program: &Program, stated: &Stated, (k, c): (usize, &Compute)) -> Option<Ex> {
     let mut value = c.value.clone();
-    // A nest, or another stage, may write what a stage has read.
-    let mut outs = FxHashSet::default();
-    let computed = (program.stages.iter()).all(|s| match s {
-        Stage::Compute(c) => outs.insert(c.out),
-        Stage::Nest(_) => false,
-    });
     for _ in 0..STAGES {
         let unfolded = map_expr(&value, |e| {
             let ExKind::Load(buf, index) = e.kind() else {
                 return None;
             };
             let own = program.bufs[*buf].role == Role::Temp && program.hint(*buf).is_none();
-            if !computed || !own || lookup::is_byte(e.dtype()) {
+            if !own || lookup::is_byte(e.dtype()) {
                 return None;
             }
             let is_maker = |s: &Stage| matches!(s, Stage::Compute(c) if c.out == *buf);
@@ -197,7 +200,7 @@ fn parts(program: &Program, value: &Ex) -> Vec<(Ex, Ex)> {
         let fits = match e.kind() {
             ExKind::Int(_) => true,
             ExKind::Load(buf, index) => {
-                let byte = matches!(e.dtype(), DType::I8 | DType::U8) && !index.is_empty();
+                let byte = lookup::is_byte(e.dtype()) && !index.is_empty();
                 let number = program.bufs[*buf].shape.is_empty() && e.dtype().is_integral();
                 let depends = match (byte, number) {
                     (true, _) => Depends::Byte(e),

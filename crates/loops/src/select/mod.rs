@@ -143,6 +143,7 @@ pub fn select<'p>(program: Cow<'p, Program>, weights: Weights<'_>) -> Selection<
         attention: attention::find(&program),
         fused: epilogue::find(&program),
         bytes,
+        free: !stated.is_some() && !has_marks(&program),
         stated,
         program: &program,
     };
@@ -191,6 +192,8 @@ struct Rules<'p> {
     bytes: Vec<FusedBytes>,
     fused: Vec<Fused>,
     stated: Stated,
+    /// Whether statements of nests get kernels: the program states none, and has no schedule.
+    free: bool,
 }
 
 impl Rules<'_> {
@@ -263,7 +266,7 @@ impl Rules<'_> {
     /// Chooses for the statements of a nest that is no stage of a stated kernel, and has no schedule.
     /// Those that [`crate::separate`] can move are stages already.
     fn statements(&self, stmts: &[Stmt]) -> Work {
-        if self.stated.is_some() || has_marks(self.program) {
+        if !self.free {
             return Work::Code;
         }
         let work = |s| {

@@ -7,6 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::strided::{affine, has_loads, inside};
 use crate::accumulation::Accumulation;
 use crate::lower::accesses;
+use crate::reduction_init::depends;
 use crate::stages::stored;
 use crate::{
     Buf, Buffer, Combiner, Compute, Ex, ExKind, Mark, Program, Reduce, Role, Stage, Stmt, Var,
@@ -14,8 +15,10 @@ use crate::{
 };
 
 /// Makes the statements of nests that are computations stages of their own, and brings the program
-/// to the form of groups of operators then ([`settle`]). A program that has a schedule or states its
-/// kernels is left as it is: its author has decided. So is a nest that a hint describes as a whole.
+/// to the form of groups of operators then ([`settle`]). Returns whether there were any.
+///
+/// A program that has a schedule or states its kernels is left as it is: its author has decided. So
+/// is a nest that a hint describes as a whole.
 ///
 /// ```
 /// use relax_loops::{Builder, Stage, lower_stage, separate};
@@ -27,17 +30,17 @@ use crate::{
 /// b.output(&y);
 /// let mut written = b.program.clone();
 /// written.stages = vec![Stage::Nest(lower_stage(&b.program, &b.program.stages[0]))];
-/// separate(&mut written);
+/// assert!(separate(&mut written));
 /// assert_eq!(written.stages, b.program.stages);
 /// ```
-pub fn separate(program: &mut Program) {
+pub fn separate(program: &mut Program) -> bool {
     let plain = |p: &Program| {
         p.stages
             .iter()
             .any(|s| matches!(s, Stage::Nest(_)) && !s.is_guard())
     };
     if !program.kernels.is_empty() || !plain(program) || has_marks(program) {
-        return;
+        return false;
     }
     let mut separator = Separator::of(program);
     let mut stages = Vec::with_capacity(program.stages.len());
@@ -54,6 +57,7 @@ pub fn separate(program: &mut Program) {
     if separator.changed {
         settle(program);
     }
+    separator.changed
 }
 
 /// Returns whether a program has schedule marks.
@@ -167,8 +171,7 @@ impl Separator {
         let mut found: Vec<Option<Vec<Compute>>> = Vec::with_capacity(body.len());
         for (k, s) in body.iter().enumerate() {
             if let Stmt::Let { var, .. } = s {
-                let uses = |s: &Stmt| mentions(std::slice::from_ref(s), *var);
-                let last = body.iter().rposition(uses).unwrap_or(k);
+                let last = body.iter().rposition(|s| mentions(s, *var)).unwrap_or(k);
                 held = held.max(last + 1).max(k + 1);
             }
             let mut computed = None;
@@ -294,15 +297,10 @@ fn may_outlive(program: &Program, s: &Stmt) -> bool {
     fixed
 }
 
-/// Returns whether statements use a variable.
-fn mentions(body: &[Stmt], var: Var) -> bool {
-    let mut found = false;
-    for e in statements(body).flat_map(Stmt::exprs) {
-        visit_expr(e, |x| {
-            found |= matches!(x.kind(), ExKind::Var(v) if *v == var)
-        });
-    }
-    found
+/// Returns whether a statement uses a variable.
+fn mentions(s: &Stmt, var: Var) -> bool {
+    let mut all = statements(std::slice::from_ref(s)).flat_map(Stmt::exprs);
+    all.any(|e| depends(e, &|v| v == var))
 }
 
 #[cfg(test)]

@@ -329,17 +329,6 @@ pub(super) fn cumprod(hint: &Hint, _: &HintSite<'_>) -> Calls {
     running(hint, true)
 }
 
-/// Whether a hint is that of the indices of a nest that sorts, rather than of the elements; `None` for any other hint.
-fn sorted_indices(hint: &Hint) -> Option<bool> {
-    match *hint {
-        Hint::Lines {
-            work: Lines::Sorted { indices, .. },
-            ..
-        } => Some(indices),
-        _ => None,
-    }
-}
-
 /// The attributes of sorting, and whether indices are written.
 fn sorting(hint: &Hint, site: &HintSite<'_>) -> Option<(Buf, Given, bool, usize)> {
     match *hint {
@@ -386,10 +375,9 @@ pub(super) fn topk(hint: &Hint, site: &HintSite<'_>) -> Calls {
     };
     attrs.push(("k", AttrValue::Int(k)));
     // One nest may write both, which is a call that has the hint of the indices, too.
-    let written = site.written_together();
-    let both = |(_, h): &&(Buf, &Hint)| sorted_indices(h) == Some(!indices);
-    let outs = match (written.iter().find(both), indices) {
-        (Some((values, _)), true) => Some(vec![*values, site.out]),
+    let other = site.hinted_together().into_iter().find(|b| *b != site.out);
+    let outs = match (other, indices) {
+        (Some(values), true) => Some(vec![values, site.out]),
         // The other buffer tells the type of the indices.
         (Some(_), false) => return none(),
         (None, _) => {

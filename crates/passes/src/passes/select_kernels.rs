@@ -2,12 +2,13 @@
 //!
 //! First, programs of single operators get the form that they have in a group: padding, say, becomes
 //! part of the convolution that reads it. Loops that people wrote become stages of their own, where
-//! each element of a buffer is computed by one expression ([`separate`]). Programs that one kernel computes together become one,
-//! where each one's only result is an argument of the next
-//! ([`joined`](relax_loops::select::joined)): a product, the softmax of its result and another
-//! product. Then each program states its kernels ([`state`]): products with their epilogues, pooled
-//! convolutions, rows, sorts. What is left is generated code. A program that states its kernels
-//! already keeps them.
+//! each element of a buffer is computed by one expression ([`separate`]).
+//!
+//! Programs that one kernel computes together become one, where each one's only result is an
+//! argument of the next ([`joined`](relax_loops::select::joined)): a product, the softmax of its
+//! result and another product. Then each program states its kernels ([`state`]): products with their
+//! epilogues, pooled convolutions, rows, sorts. What is left is generated code. A program that
+//! states its kernels already keeps them.
 //!
 //! The lowering decides by the same rules for programs that state none: see "Lowering" in
 //! `ARCHITECTURE.md`.
@@ -47,8 +48,10 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
             && program.kernels.is_empty()
         {
             let mut new = (**program).clone();
-            separate(&mut new);
-            if !new.hints.is_empty() {
+            if !separate(&mut new) {
+                if new.hints.is_empty() {
+                    continue;
+                }
                 settle(&mut new);
             }
             m.globals[g].kind = GlobalKind::Prim(Arc::new(new));

@@ -107,13 +107,14 @@ impl RxGemmI32 {
     }
 
     /// Computes one of the products.
-    unsafe fn one(&self, context: &mut RxContext, i: usize, (a, b): (Element, Element)) -> i32 {
-        let Some((product, steps)) = self.products() else {
-            return Status::Argument as i32;
-        };
+    unsafe fn one(
+        &self,
+        context: &mut RxContext,
+        product: Matrices,
+        (a, b): (Element, Element),
+    ) -> i32 {
         // SAFETY: the operands and the results have this product.
         unsafe {
-            let product = product.further(i, steps);
             // Operands that are read once are not converted to 16 bits first.
             let few = product.m < 4 || product.n < 4;
             let whole = a == Element::I32 || b == Element::I32;
@@ -179,7 +180,7 @@ pub unsafe extern "C" fn rx_gemm_i32(ctx: *mut RxContext, g: *const RxGemmI32) -
                 }
             }
             (0..count)
-                .map(|i| g.one(context, i, types))
+                .map(|i| g.one(context, product.further(i, steps), types))
                 .find(|s| *s != 0)
                 .unwrap_or(0)
         }

@@ -164,7 +164,7 @@ impl Op {
         between.contains(&(self as i32)) || self == Op::Math2
     }
 
-    /// Returns whether it has so many arguments that are operands, and one more.
+    /// Returns whether the argument at a place, from 0 on, is an operand.
     pub fn reads(self, place: usize) -> bool {
         match self {
             Self::SelectLt | Self::SelectLe | Self::SelectEq => true,
