@@ -4,7 +4,10 @@
 use relax_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::distribute::distributed;
+use super::private::shared;
 use super::strided::{affine, has_loads, inside};
+use super::versions::split_versions;
 use crate::accumulation::Accumulation;
 use crate::lower::accesses;
 use crate::reduction_init::depends;
@@ -13,6 +16,9 @@ use crate::{
     Buf, Buffer, Combiner, Compute, Ex, ExKind, Mark, Program, Reduce, Role, Stage, Stmt, Var,
     map_expr, raise_nest, settle, statements, visit_expr,
 };
+
+/// How often loops are distributed, each time without those that have to stay as they are.
+const ROUNDS: usize = 4;
 
 /// Makes the statements of nests that are computations stages of their own, and brings the program
 /// to the form of groups of operators then ([`settle`]). Returns whether there were any.
@@ -99,6 +105,7 @@ fn reads_inside(program: &Program, value: &Ex, axes: &[(Var, Ex)]) -> bool {
 }
 
 /// Takes the nests of a program apart.
+#[derive(Clone)]
 struct Separator {
     /// How many statements of bodies, and stages, write a buffer.
     writers: FxHashMap<Buf, usize>,
@@ -127,7 +134,7 @@ impl Separator {
     }
 
     /// Adds the stages of a nest.
-    fn nest(&mut self, program: &mut Program, body: Vec<Stmt>, stages: &mut Vec<Stage>) {
+    fn nest(&mut self, program: &mut Program, mut body: Vec<Stmt>, stages: &mut Vec<Stage>) {
         let whole = body
             .iter()
             .flat_map(writes)
@@ -135,6 +142,7 @@ impl Separator {
         let alone = if whole || !body.iter().all(|s| may_outlive(program, s)) {
             vec![None; body.len()]
         } else {
+            body = self.prepared(program, body);
             self.alone(program, &body)
         };
         if alone.iter().all(Option::is_none) {
@@ -158,6 +166,76 @@ impl Separator {
         }
         if !rest.is_empty() {
             stages.push(Stage::Nest(rest));
+        }
+    }
+
+    /// Returns a nest with loops around several statements [`distributed`], and buffers that are
+    /// written anew [split](split_versions), where more of its statements become stages by that.
+    fn prepared(&mut self, program: &mut Program, body: Vec<Stmt>) -> Vec<Stmt> {
+        let before = self.tried(program, &body);
+        // Loops that stay as they are: not all of their parts would become stages.
+        let mut whole = vec![false; body.len()];
+        let outside = shared(&body);
+        for _ in 0..ROUNDS {
+            if before.iter().all(|done| *done) {
+                break;
+            }
+            let (mut new, mut changed) = (self.clone(), program.clone());
+            // The parts, and the statements that they come from.
+            let (mut parts, mut of) = (Vec::new(), Vec::new());
+            for (k, s) in body.iter().enumerate() {
+                let split = match whole[k] {
+                    true => None,
+                    false => distributed(&mut changed, s, &outside),
+                };
+                parts.extend(split.unwrap_or_else(|| vec![s.clone()]));
+                of.resize(parts.len(), k);
+            }
+            new.recount(&body, &parts);
+            let separate = parts.clone();
+            split_versions(&mut changed, &mut parts, &new.writers);
+            new.recount(&separate, &parts);
+            let mut after = vec![true; body.len()];
+            for (&k, done) in of.iter().zip(new.tried(&changed, &parts)) {
+                after[k] &= done;
+            }
+            let mut number_of = vec![0; body.len()];
+            of.iter().for_each(|&k| number_of[k] += 1);
+            let failed: Vec<usize> = (0..body.len())
+                .filter(|&k| !after[k] && number_of[k] > 1)
+                .collect();
+            if failed.is_empty() {
+                let number = |done: &[bool]| done.iter().filter(|d| **d).count();
+                if number(&after) > number(&before) {
+                    (*self, *program) = (new, changed);
+                    return parts;
+                }
+                break;
+            }
+            for k in failed {
+                whole[k] = true;
+            }
+        }
+        body
+    }
+
+    /// Returns which statements of a nest become stages, or are not needed then.
+    fn tried(&self, program: &Program, body: &[Stmt]) -> Vec<bool> {
+        let alone = self.clone().alone(&mut program.clone(), body);
+        (alone.iter().zip(body))
+            .map(|(alone, s)| alone.is_some() || matches!(s, Stmt::Alloc { .. }))
+            .collect()
+    }
+
+    /// Counts the statements of a nest that has taken the place of another one.
+    fn recount(&mut self, old: &[Stmt], new: &[Stmt]) {
+        for buf in old.iter().flat_map(writes) {
+            if let Some(n) = self.writers.get_mut(&buf) {
+                *n -= 1;
+            }
+        }
+        for buf in new.iter().flat_map(writes) {
+            *self.writers.entry(buf).or_default() += 1;
         }
     }
 
@@ -278,7 +356,7 @@ impl Separator {
 }
 
 /// Returns the buffers that a statement stores to, each once.
-fn writes(s: &Stmt) -> Vec<Buf> {
+pub(super) fn writes(s: &Stmt) -> Vec<Buf> {
     stored(std::slice::from_ref(s))
 }
 

@@ -4,7 +4,6 @@
 //! split) takes longer than computing a handful of vectors. Contiguous arrays and single numbers
 //! are read in place.
 
-use crate::kernels::simd::{Simd, dispatch};
 use crate::kernels::strips::{RxStripOp, RxStrips, apply};
 use std::mem::MaybeUninit;
 
@@ -60,23 +59,21 @@ pub(crate) unsafe fn run(v: &RxStrips) -> bool {
                 _ => return false,
             };
         }
-        dispatch!(expression(v: &RxStrips, n: usize, lies: [Lies; OPERANDS]));
+        expression(v, n, &lies);
     }
     true
 }
 
-#[inline(always)]
-unsafe fn expression<S: Simd>(v: &RxStrips, n: usize, lies: [Lies; OPERANDS]) {
+unsafe fn expression(v: &RxStrips, n: usize, lies: &[Lies; OPERANDS]) {
     let (inputs, constants) = (v.inputs as usize, v.constants as usize);
     let mut room = MaybeUninit::<[[f32; MOST]; OPERANDS]>::uninit();
     let room: *mut f32 = room.as_mut_ptr().cast();
-    // SAFETY: inputs have the elements that they lie in, and the result `n`; a vector is stored as
-    // long as there are elements, in rows of 64.
+    // SAFETY: inputs have the elements that they lie in, and the result and all rows of room `n`.
     unsafe {
         let fill = |k: usize, x: f32| {
-            let (at, x) = (room.add(k * MOST), S::splat(x));
-            for i in (0..n).step_by(S::LANES) {
-                x.store(at.add(i));
+            let at = room.add(k * MOST);
+            for i in 0..n {
+                *at.add(i) = x;
             }
             at.cast_const()
         };
@@ -102,7 +99,7 @@ unsafe fn expression<S: Simd>(v: &RxStrips, n: usize, lies: [Lies; OPERANDS]) {
                 room.add((inputs + constants + op.dst as usize) * MOST)
             };
             let arg = |i: usize| at[op.args[i] as usize];
-            apply::<S>(op.op(), [arg(0), arg(1), arg(2), arg(3)], to, n);
+            apply(op.op(), [arg(0), arg(1), arg(2), arg(3)], to, n);
         }
     }
 }

@@ -273,12 +273,17 @@ macro_rules! dispatch {
                 // function asks for.
                 unsafe { $name::<$crate::kernels::simd::Avx2>($($arg),*) }
             }
+            // A function of its own as the others are: callers stay small.
+            #[inline(never)]
+            unsafe fn portable($($arg: $ty),*) $(-> $ret)? {
+                // SAFETY: every processor has these instructions; the arguments are those that the
+                // function asks for.
+                unsafe { $name::<$crate::kernels::simd::Portable>($($arg),*) }
+            }
             match $crate::kernels::simd::isa() {
                 $crate::kernels::simd::Isa::Avx512 => avx512($($arg),*),
                 $crate::kernels::simd::Isa::Avx2 => avx2($($arg),*),
-                $crate::kernels::simd::Isa::Portable => {
-                    $name::<$crate::kernels::simd::Portable>($($arg),*)
-                }
+                $crate::kernels::simd::Isa::Portable => portable($($arg),*),
             }
         }
         #[cfg(not(target_arch = "x86_64"))]
@@ -325,12 +330,17 @@ macro_rules! dispatch_of {
                 // function asks for.
                 unsafe { $name::<$crate::kernels::simd::Avx2, $($t),+>($($arg),*) }
             }
+            // A function of its own as the others are: callers stay small.
+            #[inline(never)]
+            unsafe fn portable<$($t: $bound),+>($($arg: $ty),*) $(-> $ret)? {
+                // SAFETY: every processor has these instructions; the arguments are those that the
+                // function asks for.
+                unsafe { $name::<$crate::kernels::simd::Portable, $($t),+>($($arg),*) }
+            }
             match $crate::kernels::simd::isa() {
                 $crate::kernels::simd::Isa::Avx512 => avx512::<$($t),+>($($arg),*),
                 $crate::kernels::simd::Isa::Avx2 => avx2::<$($t),+>($($arg),*),
-                $crate::kernels::simd::Isa::Portable => {
-                    $name::<$crate::kernels::simd::Portable, $($t),+>($($arg),*)
-                }
+                $crate::kernels::simd::Isa::Portable => portable::<$($t),+>($($arg),*),
             }
         }
         #[cfg(not(target_arch = "x86_64"))]

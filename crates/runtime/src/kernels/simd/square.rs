@@ -158,10 +158,14 @@ macro_rules! dispatch_turning {
                 // function asks for.
                 unsafe { $name::<$crate::kernels::simd::Avx2>($($arg),*) }
             }
+            #[inline(never)]
+            unsafe fn portable($($arg: $ty),*) {
+                // SAFETY: every processor has these instructions; the arguments are those that the
+                // function asks for.
+                unsafe { $name::<$crate::kernels::simd::Portable>($($arg),*) }
+            }
             match $crate::kernels::simd::isa() {
-                $crate::kernels::simd::Isa::Portable => {
-                    $name::<$crate::kernels::simd::Portable>($($arg),*)
-                }
+                $crate::kernels::simd::Isa::Portable => portable($($arg),*),
                 _ => avx2($($arg),*),
             }
         }

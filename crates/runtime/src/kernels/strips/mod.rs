@@ -273,17 +273,16 @@ impl<'a> Plan<'a> {
             }
             if self.stream {
                 let result = s.room.add(self.room() - STRIP);
-                self.run::<S>(s, n, result);
+                self.run(s, n, result);
                 stream::<S>(result, out, n);
             } else {
-                self.run::<S>(s, n, out);
+                self.run(s, n, out);
             }
         }
     }
 
     /// Runs the operations over `n` elements; the last one writes to `out`.
-    #[inline(always)]
-    unsafe fn run<S: Simd>(&self, s: &mut Strip, n: usize, out: *mut f32) {
+    unsafe fn run(&self, s: &mut Strip, n: usize, out: *mut f32) {
         let first = (self.v.inputs + self.v.constants) as usize;
         for (k, op) in self.ops.iter().enumerate() {
             // SAFETY: operands and temporaries are strips of room or inputs of `n` elements.
@@ -294,7 +293,7 @@ impl<'a> Plan<'a> {
                     s.room.add((first + op.dst as usize) * STRIP)
                 };
                 let arg = |i: usize| s.operands[op.args[i] as usize];
-                apply::<S>(op.op(), [arg(0), arg(1), arg(2), arg(3)], dst, n);
+                apply(op.op(), [arg(0), arg(1), arg(2), arg(3)], dst, n);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The operations over float32, each over elements that lie side by side.
 
-use crate::kernels::simd::Simd;
+use crate::kernels::simd::{Simd, dispatch};
 use crate::kernels::vmath;
 use crate::{c_enumeration, c_structure};
 
@@ -85,8 +85,16 @@ impl RxStripOp {
 }
 
 /// One operation over `n` elements.
+///
+/// # Safety
+/// The operands that the operation reads have `n` elements, and `to` has room for as many.
+pub(crate) unsafe fn apply(op: Op, args: [*const f32; 4], to: *mut f32, n: usize) {
+    // SAFETY: as promised.
+    unsafe { dispatch!(applied(op: Op, args: [*const f32; 4], to: *mut f32, n: usize)) };
+}
+
 #[inline(always)]
-pub(crate) unsafe fn apply<S: Simd>(op: Op, [a, b, c, d]: [*const f32; 4], to: *mut f32, n: usize) {
+unsafe fn applied<S: Simd>(op: Op, [a, b, c, d]: [*const f32; 4], to: *mut f32, n: usize) {
     macro_rules! each {
         ($load:ident, $i:ident => $value:expr) => {{
             let mut $i = 0;

@@ -166,7 +166,7 @@ pub(super) unsafe fn columns<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, ro
                 p.over.row(outer, &base, &mut at);
                 for _ in 0..p.over.inner() {
                     p.read::<S>(&mut s, &at, &steps, len, false);
-                    p.run::<S>(&mut s, len, result);
+                    p.run(&mut s, len, result);
                     let mut i = 0;
                     while i + S::LANES <= len {
                         let (x, acc) = (S::load(result.add(i)), S::load(out.add(i)));

@@ -185,7 +185,7 @@ unsafe fn in_parts<S: Simd, const W: usize, const U: usize, const P: usize>(
                     *to = *operands.get_unchecked(arg as usize);
                 }
                 let to = *operands.get_unchecked(first + op.dst as usize);
-                apply::<S>(op.op(), args, to.cast_mut(), n);
+                apply(op.op(), args, to.cast_mut(), n);
                 steps = rest;
                 continue;
             }

@@ -102,7 +102,7 @@ unsafe fn each<S: Simd>(p: &Plan<'_>, s: &mut Strip, fill: usize) {
                 s.operands[c as usize],
                 s.operands[d as usize],
             ];
-            apply::<S>(op.op(), operands, to, 1);
+            apply(op.op(), operands, to, 1);
             let x = S::splat(*to);
             for i in (0..fill).step_by(S::LANES) {
                 x.store(to.add(i));

@@ -8,8 +8,7 @@ use crate::kernels::functions::{rx_vmath_f32, rx_vmath_f64};
 use crate::kernels::halves;
 use crate::kernels::kinds::Kind;
 use crate::kernels::math::Math;
-use crate::kernels::simd::Simd;
-use crate::kernels::strips::{Op as Float, apply as float};
+use crate::kernels::simd::{Simd, dispatch};
 
 /// The strip of an argument; null where an operation has no such argument.
 #[derive(Clone, Copy)]
@@ -90,7 +89,7 @@ macro_rules! chosen {
 
 /// `MaxMin` or `MinMax` by two numbers that are the same for all elements.
 #[inline(always)]
-unsafe fn bounded(code: Op, kind: Kind, (a, b, c): (Given, Given, Given), to: *mut u8, n: usize) {
+unsafe fn between(code: Op, kind: Kind, (a, b, c): (Given, Given, Given), to: *mut u8, n: usize) {
     // SAFETY: the argument and the result have `n` elements of the type, the others one.
     unsafe {
         numbers!(kind, T => {
@@ -110,127 +109,225 @@ unsafe fn bounded(code: Op, kind: Kind, (a, b, c): (Given, Given, Given), to: *m
 }
 
 /// Applies an operation to `n` elements.
-#[inline(always)]
-pub(super) unsafe fn apply<S: Simd>(op: &RxSweepOp, args: &Args, to: *mut u8, n: usize) {
-    let (Some(kind), Some(result)) = (Kind::of(op.kind), Kind::of(op.to)) else {
+///
+/// Operations of a sort are a function for each instruction set: in one function, compilers take
+/// much more than the sum of their times.
+pub(super) unsafe fn apply(op: &RxSweepOp, args: &Args, to: *mut u8, n: usize) {
+    let Some(kind) = Kind::of(op.kind).map(register) else {
         return;
     };
-    let kind = register(kind);
-    let Args { a, b, c, d, bounds } = *args;
+    macro_rules! by {
+        ($name:ident) => {
+            dispatch!($name(op: &RxSweepOp, args: &Args, kind: Kind, to: *mut u8, n: usize))
+        };
+    }
     let float = matches!(kind, Kind::F32 | Kind::F64);
     // SAFETY: arguments and result have `n` elements of the types that the operation names.
     unsafe {
         match op.op() {
-            Op::Copy => std::ptr::copy(a.at, to, n * kind.size()),
-            code @ (Op::Add | Op::Sub | Op::Mul) if float => arithmetic(code, kind, a, b, to, n),
-            Op::Add => widths!(kind, T => each!(n, to: T, a: T, b: T => a.wrapping_add(b))),
-            Op::Sub => widths!(kind, T => each!(n, to: T, a: T, b: T => a.wrapping_sub(b))),
-            Op::Mul => widths!(kind, T => each!(n, to: T, a: T, b: T => a.wrapping_mul(b))),
-            Op::Rem if float => math::<S>(Math::Fmod as i32, kind, (a.at, b.at), to, n),
-            code @ (Op::Div | Op::FloorDiv | Op::FloorMod | Op::Rem) => match kind {
-                Kind::F32 | Kind::F64 => arithmetic(code, kind, a, b, to, n),
-                kind => {
-                    let round = if matches!(code, Op::Div | Op::Rem) {
-                        Round::Trunc
-                    } else {
-                        Round::Floor
-                    };
-                    let quotient = matches!(code, Op::Div | Op::FloorDiv);
-                    integers!(kind, T => {
-                        let (from, to) = (a.at.cast::<T>(), to.cast::<T>());
-                        match *b.at.cast::<T>() {
-                            0 if b.line => std::ptr::write_bytes(to, 0, n),
-                            by if b.line => T::by_one(from, by, to, n, round, quotient),
-                            _ => divide::<T>((from, b.at.cast()), to, n, round, quotient),
-                        }
-                    });
-                }
-            },
-            Op::Min => {
-                numbers!(kind, T => each!(n, to: T, a: T, b: T => if a < b { a } else { b }))
+            Op::Copy => std::ptr::copy(args.a.at, to, n * kind.size()),
+            Op::Rem if float => function(Math::Fmod as i32, kind, args.a, args.b, to, n),
+            Op::Math => function(op.args[1], kind, args.a, args.a, to, n),
+            Op::Math2 => function(op.args[2], kind, args.a, args.b, to, n),
+            Op::Div | Op::FloorDiv | Op::FloorMod | Op::Rem if !float => by!(divided),
+            Op::Add | Op::Sub | Op::Mul | Op::Div | Op::FloorDiv | Op::FloorMod | Op::Rem => {
+                by!(arithmetic)
             }
-            Op::Max => {
-                numbers!(kind, T => each!(n, to: T, a: T, b: T => if a > b { a } else { b }))
+            Op::Min | Op::Max | Op::MaxMin | Op::MinMax => by!(bounded),
+            Op::And | Op::Or | Op::Xor | Op::Not => by!(bits),
+            Op::Shl | Op::Shr => by!(shifted),
+            Op::Eq | Op::Ne | Op::Lt | Op::Le => by!(compared),
+            Op::Select | Op::SelectLt | Op::SelectLe | Op::SelectEq => by!(selected),
+            Op::Neg | Op::Abs => by!(signed),
+            Op::Cast => by!(cast),
+            Op::Narrow => {
+                let brain = op.result() == Some(Kind::BF16);
+                halves::rounded(brain, n, args.a.at.cast(), to.cast());
             }
-            code @ (Op::And | Op::Or | Op::Xor | Op::Eq | Op::Ne) if kind == Kind::Bool => {
-                truths(code, a, b, to, n);
+            Op::Floor | Op::Ceil | Op::Trunc | Op::Round | Op::RoundEven | Op::Sqrt | Op::Rsqrt => {
+                by!(rounded)
             }
-            Op::Not if kind == Kind::Bool => each!(n, to: u8, a: u8 => u8::from(a == 0)),
-            Op::And => widths!(kind, T => each!(n, to: T, a: T, b: T => a & b)),
-            Op::Or => widths!(kind, T => each!(n, to: T, a: T, b: T => a | b)),
-            Op::Xor => widths!(kind, T => each!(n, to: T, a: T, b: T => a ^ b)),
-            code @ (Op::Shl | Op::Shr) => shifted(code, kind, a, b, to, n),
-            Op::Eq => numbers!(kind, T => each!(n, to: u8, a: T, b: T => u8::from(a == b))),
-            Op::Ne => numbers!(kind, T => each!(n, to: u8, a: T, b: T => u8::from(a != b))),
-            Op::Lt => numbers!(kind, T => each!(n, to: u8, a: T, b: T => u8::from(a < b))),
-            Op::Le => numbers!(kind, T => each!(n, to: u8, a: T, b: T => u8::from(a <= b))),
-            Op::Select => {
-                // Branch-free, since random truth values would be mispredicted.
-                widths!(kind, T => each!(n, to: T, a: u8, b: T, c: T => {
-                    let mask = T::from(a != 0).wrapping_neg();
-                    b & mask | c & !mask
-                }))
-            }
-            Op::SelectLt => chosen!(kind, n, to, (a, b, c, d), |x, y| x < y),
-            Op::SelectLe => chosen!(kind, n, to, (a, b, c, d), |x, y| x <= y),
-            Op::SelectEq => chosen!(kind, n, to, (a, b, c, d), |x, y| x == y),
-            code @ (Op::MaxMin | Op::MinMax) if bounds => bounded(code, kind, (a, b, c), to, n),
-            Op::MaxMin => numbers!(kind, T => each!(n, to: T, a: T, b: T, c: T => {
-                let x = if a > b { a } else { b };
-                if x < c { x } else { c }
-            })),
-            Op::MinMax => numbers!(kind, T => each!(n, to: T, a: T, b: T, c: T => {
-                let x = if a < b { a } else { b };
-                if x > c { x } else { c }
-            })),
-            Op::Neg => match kind {
-                Kind::F32 => each!(n, to: f32, a: f32 => -a),
-                Kind::F64 => each!(n, to: f64, a: f64 => -a),
-                kind => widths!(kind, T => each!(n, to: T, a: T => a.wrapping_neg())),
-            },
-            Op::Abs => match kind {
-                Kind::F32 => each!(n, to: f32, a: f32 => a.abs()),
-                Kind::F64 => each!(n, to: f64, a: f64 => a.abs()),
-                Kind::I8 => each!(n, to: i8, a: i8 => a.wrapping_abs()),
-                Kind::I16 => each!(n, to: i16, a: i16 => a.wrapping_abs()),
-                Kind::I32 => each!(n, to: i32, a: i32 => a.wrapping_abs()),
-                Kind::I64 => each!(n, to: i64, a: i64 => a.wrapping_abs()),
-                kind => std::ptr::copy(a.at, to, n * kind.size()),
-            },
-            Op::Not => widths!(kind, T => each!(n, to: T, a: T => !a)),
-            Op::Cast => cast(kind, register(result), a, to, n),
-            Op::Narrow => halves::rounded(result == Kind::BF16, n, a.at.cast(), to.cast()),
-            code @ (Op::Floor
-            | Op::Ceil
-            | Op::Trunc
-            | Op::Round
-            | Op::RoundEven
-            | Op::Sqrt
-            | Op::Rsqrt) => {
-                rounded(code, kind, a, to, n);
-            }
-            Op::IsNan => numbers!(kind, T => each!(n, to: u8, a: T => {
-                #[allow(clippy::eq_op)] // Only a NaN is not itself.
-                u8::from(a != a)
-            })),
-            Op::IsInf => match kind {
-                Kind::F32 => each!(n, to: u8, a: f32 => u8::from(a.abs() == f32::INFINITY)),
-                Kind::F64 => each!(n, to: u8, a: f64 => u8::from(a.abs() == f64::INFINITY)),
-                _ => std::ptr::write_bytes(to, 0, n),
-            },
-            Op::IsFinite => match kind {
-                Kind::F32 => each!(n, to: u8, a: f32 => u8::from(a.abs() < f32::INFINITY)),
-                Kind::F64 => each!(n, to: u8, a: f64 => u8::from(a.abs() < f64::INFINITY)),
-                _ => std::ptr::write_bytes(to, 1, n),
-            },
-            Op::Math => math::<S>(op.args[1], kind, (a.at, a.at), to, n),
-            Op::Math2 => math::<S>(op.args[2], kind, (a.at, b.at), to, n),
+            Op::IsNan | Op::IsInf | Op::IsFinite => by!(classified),
         }
     }
 }
 
 #[inline(always)]
-unsafe fn arithmetic(code: Op, kind: Kind, a: Given, b: Given, to: *mut u8, n: usize) {
+#[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
+unsafe fn arithmetic<S: Simd>(op: &RxSweepOp, args: &Args, kind: Kind, to: *mut u8, n: usize) {
+    let Args { a, b, .. } = *args;
+    // SAFETY: arguments and result have `n` elements of the types that the operation names.
+    unsafe {
+        match (op.op(), kind) {
+            (code, Kind::F32 | Kind::F64) => of_floats(code, kind, a, b, to, n),
+            (Op::Add, _) => {
+                widths!(kind, T => each!(n, to: T, a: T, b: T => a.wrapping_add(b)));
+            }
+            (Op::Sub, _) => {
+                widths!(kind, T => each!(n, to: T, a: T, b: T => a.wrapping_sub(b)));
+            }
+            _ => widths!(kind, T => each!(n, to: T, a: T, b: T => a.wrapping_mul(b))),
+        }
+    }
+}
+
+/// Quotients and remainders of integers.
+#[inline(always)]
+#[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
+unsafe fn divided<S: Simd>(op: &RxSweepOp, args: &Args, kind: Kind, to: *mut u8, n: usize) {
+    let Args { a, b, .. } = *args;
+    // SAFETY: arguments and result have `n` elements of the types that the operation names.
+    unsafe {
+        let round = match op.op() {
+            Op::Div | Op::Rem => Round::Trunc,
+            _ => Round::Floor,
+        };
+        let quotient = matches!(op.op(), Op::Div | Op::FloorDiv);
+        integers!(kind, T => {
+            let (from, to) = (a.at.cast::<T>(), to.cast::<T>());
+            match *b.at.cast::<T>() {
+                0 if b.line => std::ptr::write_bytes(to, 0, n),
+                by if b.line => T::by_one(from, by, to, n, round, quotient),
+                _ => divide::<T>((from, b.at.cast()), to, n, round, quotient),
+            }
+        });
+    }
+}
+
+/// The lesser, the greater, and numbers between two others, which may be the same for all elements.
+#[inline(always)]
+#[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
+unsafe fn bounded<S: Simd>(op: &RxSweepOp, args: &Args, kind: Kind, to: *mut u8, n: usize) {
+    let Args {
+        a, b, c, bounds, ..
+    } = *args;
+    // SAFETY: arguments and result have `n` elements of the types that the operation names.
+    unsafe {
+        match op.op() {
+            Op::Min => {
+                numbers!(kind, T => each!(n, to: T, a: T, b: T => if a < b { a } else { b }));
+            }
+            Op::Max => {
+                numbers!(kind, T => each!(n, to: T, a: T, b: T => if a > b { a } else { b }));
+            }
+            code if bounds => between(code, kind, (a, b, c), to, n),
+            Op::MaxMin => numbers!(kind, T => each!(n, to: T, a: T, b: T, c: T => {
+                let x = if a > b { a } else { b };
+                if x < c { x } else { c }
+            })),
+            _ => numbers!(kind, T => each!(n, to: T, a: T, b: T, c: T => {
+                let x = if a < b { a } else { b };
+                if x > c { x } else { c }
+            })),
+        }
+    }
+}
+
+#[inline(always)]
+#[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
+unsafe fn bits<S: Simd>(op: &RxSweepOp, args: &Args, kind: Kind, to: *mut u8, n: usize) {
+    let Args { a, b, .. } = *args;
+    // SAFETY: arguments and result have `n` elements of the types that the operation names.
+    unsafe {
+        match op.op() {
+            Op::Not if kind == Kind::Bool => each!(n, to: u8, a: u8 => u8::from(a == 0)),
+            code if kind == Kind::Bool => truths(code, a, b, to, n),
+            Op::And => widths!(kind, T => each!(n, to: T, a: T, b: T => a & b)),
+            Op::Or => widths!(kind, T => each!(n, to: T, a: T, b: T => a | b)),
+            Op::Xor => widths!(kind, T => each!(n, to: T, a: T, b: T => a ^ b)),
+            _ => widths!(kind, T => each!(n, to: T, a: T => !a)),
+        }
+    }
+}
+
+#[inline(always)]
+#[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
+unsafe fn compared<S: Simd>(op: &RxSweepOp, args: &Args, kind: Kind, to: *mut u8, n: usize) {
+    let Args { a, b, .. } = *args;
+    // SAFETY: arguments and result have `n` elements of the types that the operation names.
+    unsafe {
+        match (op.op(), kind) {
+            (code, Kind::Bool) if matches!(code, Op::Eq | Op::Ne) => truths(code, a, b, to, n),
+            (Op::Eq, Kind::F32) => each!(n, to: u8, a: f32, b: f32 => u8::from(a == b)),
+            (Op::Eq, Kind::F64) => each!(n, to: u8, a: f64, b: f64 => u8::from(a == b)),
+            (Op::Ne, Kind::F32) => each!(n, to: u8, a: f32, b: f32 => u8::from(a != b)),
+            (Op::Ne, Kind::F64) => each!(n, to: u8, a: f64, b: f64 => u8::from(a != b)),
+            (Op::Eq, _) => widths!(kind, T => each!(n, to: u8, a: T, b: T => u8::from(a == b))),
+            (Op::Ne, _) => widths!(kind, T => each!(n, to: u8, a: T, b: T => u8::from(a != b))),
+            (Op::Lt, _) => numbers!(kind, T => each!(n, to: u8, a: T, b: T => u8::from(a < b))),
+            _ => numbers!(kind, T => each!(n, to: u8, a: T, b: T => u8::from(a <= b))),
+        }
+    }
+}
+
+#[inline(always)]
+#[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
+unsafe fn selected<S: Simd>(op: &RxSweepOp, args: &Args, kind: Kind, to: *mut u8, n: usize) {
+    let Args { a, b, c, d, .. } = *args;
+    // SAFETY: arguments and result have `n` elements of the types that the operation names.
+    unsafe {
+        match op.op() {
+            Op::Select => {
+                // Branch-free, since random truth values would be mispredicted.
+                widths!(kind, T => each!(n, to: T, a: u8, b: T, c: T => {
+                    let mask = T::from(a != 0).wrapping_neg();
+                    b & mask | c & !mask
+                }));
+            }
+            Op::SelectLt => chosen!(kind, n, to, (a, b, c, d), |x, y| x < y),
+            Op::SelectLe => chosen!(kind, n, to, (a, b, c, d), |x, y| x <= y),
+            _ => chosen!(kind, n, to, (a, b, c, d), |x, y| x == y),
+        }
+    }
+}
+
+#[inline(always)]
+#[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
+unsafe fn signed<S: Simd>(op: &RxSweepOp, args: &Args, kind: Kind, to: *mut u8, n: usize) {
+    let Args { a, .. } = *args;
+    // SAFETY: arguments and result have `n` elements of the types that the operation names.
+    unsafe {
+        match (op.op(), kind) {
+            (Op::Neg, Kind::F32) => each!(n, to: f32, a: f32 => -a),
+            (Op::Neg, Kind::F64) => each!(n, to: f64, a: f64 => -a),
+            (Op::Neg, _) => widths!(kind, T => each!(n, to: T, a: T => a.wrapping_neg())),
+            (_, Kind::F32) => each!(n, to: f32, a: f32 => a.abs()),
+            (_, Kind::F64) => each!(n, to: f64, a: f64 => a.abs()),
+            (_, Kind::I8) => each!(n, to: i8, a: i8 => a.wrapping_abs()),
+            (_, Kind::I16) => each!(n, to: i16, a: i16 => a.wrapping_abs()),
+            (_, Kind::I32) => each!(n, to: i32, a: i32 => a.wrapping_abs()),
+            (_, Kind::I64) => each!(n, to: i64, a: i64 => a.wrapping_abs()),
+            _ => std::ptr::copy(a.at, to, n * kind.size()),
+        }
+    }
+}
+
+/// Whether elements are NaN, infinite or finite; integers are numbers.
+#[inline(always)]
+#[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
+unsafe fn classified<S: Simd>(op: &RxSweepOp, args: &Args, kind: Kind, to: *mut u8, n: usize) {
+    let Args { a, .. } = *args;
+    // SAFETY: arguments and result have `n` elements of the types that the operation names.
+    unsafe {
+        #[allow(clippy::eq_op)] // Only a NaN is not itself.
+        match (op.op(), kind) {
+            (Op::IsNan, Kind::F32) => each!(n, to: u8, a: f32 => u8::from(a != a)),
+            (Op::IsNan, Kind::F64) => each!(n, to: u8, a: f64 => u8::from(a != a)),
+            (Op::IsInf, Kind::F32) => {
+                each!(n, to: u8, a: f32 => u8::from(a.abs() == f32::INFINITY))
+            }
+            (Op::IsInf, Kind::F64) => {
+                each!(n, to: u8, a: f64 => u8::from(a.abs() == f64::INFINITY))
+            }
+            (_, Kind::F32) => each!(n, to: u8, a: f32 => u8::from(a.abs() < f32::INFINITY)),
+            (_, Kind::F64) => each!(n, to: u8, a: f64 => u8::from(a.abs() < f64::INFINITY)),
+            (code, _) => std::ptr::write_bytes(to, u8::from(code == Op::IsFinite), n),
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn of_floats(code: Op, kind: Kind, a: Given, b: Given, to: *mut u8, n: usize) {
     macro_rules! of {
         ($t:ty) => {
             match code {
@@ -269,10 +366,12 @@ unsafe fn truths(code: Op, a: Given, b: Given, to: *mut u8, n: usize) {
 
 /// Narrow integers are shifted in 32 bits, bytes in 16, which the counts that remain do not exceed.
 #[inline(always)]
-unsafe fn shifted(code: Op, kind: Kind, a: Given, b: Given, to: *mut u8, n: usize) {
+#[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
+unsafe fn shifted<S: Simd>(op: &RxSweepOp, args: &Args, kind: Kind, to: *mut u8, n: usize) {
+    let Args { a, b, .. } = *args;
     // SAFETY: `a`, `b` and `to` have `n` elements of the type.
     unsafe {
-        if code == Op::Shl {
+        if op.op() == Op::Shl {
             integers!(kind, T => each!(n, to: T, a: T, b: T => {
                 if T::BITS == 8 {
                     ((a as u16) << (b as u16).min(15)) as T
@@ -300,10 +399,12 @@ unsafe fn shifted(code: Op, kind: Kind, a: Given, b: Given, to: *mut u8, n: usiz
 }
 
 #[inline(always)]
-unsafe fn rounded(code: Op, kind: Kind, a: Given, to: *mut u8, n: usize) {
+#[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
+unsafe fn rounded<S: Simd>(op: &RxSweepOp, args: &Args, kind: Kind, to: *mut u8, n: usize) {
+    let a = args.a;
     macro_rules! of {
         ($t:ty) => {
-            match code {
+            match op.op() {
                 Op::Floor => each!(n, to: $t, a: $t => a.floor()),
                 Op::Ceil => each!(n, to: $t, a: $t => a.ceil()),
                 Op::Trunc => each!(n, to: $t, a: $t => a.trunc()),
@@ -330,47 +431,35 @@ unsafe fn rounded(code: Op, kind: Kind, a: Given, to: *mut u8, n: usize) {
     }
 }
 
-#[inline(always)]
-unsafe fn math<S: Simd>(
-    number: i32,
-    kind: Kind,
-    (a, b): (*const u8, *const u8),
-    to: *mut u8,
-    n: usize,
-) {
+/// A function by its number.
+unsafe fn function(number: i32, kind: Kind, a: Given, b: Given, to: *mut u8, n: usize) {
     // SAFETY: arguments and result have `n` elements of the type.
     unsafe {
         if kind == Kind::F64 {
-            rx_vmath_f64(number, n as i64, a.cast(), b.cast(), to.cast());
-            return;
+            rx_vmath_f64(number, n as i64, a.at.cast(), b.at.cast(), to.cast());
+        } else {
+            rx_vmath_f32(number, n as i64, a.at.cast(), b.at.cast(), to.cast());
         }
-        let vector = match Math::of(number) {
-            Some(Math::Exp) => Float::Exp,
-            Some(Math::Log) => Float::Log,
-            Some(Math::Tanh) => Float::Tanh,
-            Some(Math::Erf) => Float::Erf,
-            Some(Math::Sigmoid) => Float::Sigmoid,
-            Some(Math::Sin) => Float::Sin,
-            Some(Math::Cos) => Float::Cos,
-            Some(Math::Pow) => Float::Pow,
-            _ => return rx_vmath_f32(number, n as i64, a.cast(), b.cast(), to.cast()),
-        };
-        let (a, b) = (a.cast(), b.cast());
-        float::<S>(vector, [a, b, b, b], to.cast(), n);
     }
 }
 
 #[inline(always)]
-unsafe fn cast(from: Kind, to_kind: Kind, a: Given, to: *mut u8, n: usize) {
+#[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
+unsafe fn cast<S: Simd>(op: &RxSweepOp, args: &Args, from: Kind, to: *mut u8, n: usize) {
+    let (a, Some(to_kind)) = (args.a, Kind::of(op.to).map(register)) else {
+        return;
+    };
     macro_rules! to {
-        ($t:ty) => {
+        ($t:ty, $kind:ident => $others:expr) => {
             match to_kind {
                 Kind::F32 => each!(n, to: f32, a: $t => a as f32),
                 Kind::F64 => each!(n, to: f64, a: $t => a as f64),
                 Kind::Bool => each!(n, to: u8, a: $t => u8::from(a != 0 as $t)),
-                kind => integers!(kind, R => each!(n, to: R, a: $t => a as R)),
+                $kind => $others,
             }
         };
+        // Of integers, the bits are the same with and without a sign.
+        ($t:ty) => { to!($t, kind => widths!(kind, R => each!(n, to: R, a: $t => a as R))) };
     }
     // Floats saturate, NaN is 0; types of at most 32 bits use conversions that processors have for
     // vectors.
@@ -411,7 +500,8 @@ unsafe fn cast(from: Kind, to_kind: Kind, a: Given, to: *mut u8, n: usize) {
                 Kind::I32 if size_of::<$t>() == 8 => narrow!($t, f64, i32),
                 Kind::I32 => words!($t, i32),
                 Kind::I64 => words!($t, i64),
-                _ => to!($t),
+                Kind::U32 => each!(n, to: u32, a: $t => a as u32),
+                _ => to!($t, _kind => each!(n, to: u64, a: $t => a as u64)),
             }
         };
     }

@@ -31,7 +31,6 @@ use crate::context::{RxContext, Status, guard};
 use crate::kernels::combiner::Combiner;
 use crate::kernels::kinds::{Kind, Sum};
 use crate::kernels::scratch::Scratch;
-use crate::kernels::simd::dispatch;
 use crate::threads::{Grain, Share};
 use apply::{Args, Given, apply};
 pub use op::{Op, RxSweepOp};
@@ -197,11 +196,7 @@ impl Plan<'_> {
                     d: at(3),
                     bounds: self.bounds,
                 };
-                // Instantiated once per instruction set, rather than once per traversal of the
-                // axes.
-                let args = &args;
-                let count = if uniform { 1 } else { n };
-                dispatch!(apply(op: &RxSweepOp, args: &Args, to: *mut u8, count: usize));
+                apply(op, &args, to, if uniform { 1 } else { n });
                 if self.uniform.spread(k) {
                     let size = op.result().map_or(8, |kind| register(kind).size());
                     read::fill(size, to, to, n);

@@ -71,8 +71,10 @@ macro_rules! numbers {
         match $kind {
             Kind::F32 => { type $t = f32; $body }
             Kind::F64 => { type $t = f64; $body }
-            Kind::Bool => { type $t = u8; $body }
-            kind => integers!(kind, $t => $body),
+            kind => {
+                let kind = if kind == Kind::Bool { Kind::U8 } else { kind };
+                integers!(kind, $t => $body)
+            }
         }
     };
 }

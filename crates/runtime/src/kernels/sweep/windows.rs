@@ -15,7 +15,7 @@ use crate::kernels::combiner::Combiner;
 use crate::kernels::kinds::{Kind, Sum};
 use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::bytes::{Lanes, Row};
-use crate::kernels::simd::dispatch;
+use crate::kernels::simd::dispatch_of;
 use crate::kernels::simd::wide::Wide;
 use crate::threads::{Grain, Share};
 
@@ -212,7 +212,6 @@ impl Windows {
     }
 
     /// Copies the lines of a chunk for `n` elements of a row that begins at `from`.
-    #[inline(always)]
     unsafe fn bring(&self, chunk: &Chunk, kind: Kind, from: *const u8, n: usize, room: *mut u8) {
         let wide = register(kind);
         let (given, size) = (kind.size(), wide.size());
@@ -246,8 +245,7 @@ impl Windows {
 impl Windows {
     /// Computes `n` sums that begin with `start`, for the elements from an offset in the input on;
     /// `own` says that the sums are in the room for them.
-    #[inline(always)]
-    unsafe fn sums<S: Wide>(
+    unsafe fn sums(
         &self,
         p: &Plan<'_>,
         at: isize,
@@ -269,7 +267,7 @@ impl Windows {
                 let start = if k == 0 { Some(start) } else { None };
                 // Behind the last line there is another one, and the sums.
                 let n = (n, own && self.brought);
-                typed::<S>((p.combiner, wide), from, &chunk.taps, n, start, sums);
+                typed((p.combiner, wide), from, &chunk.taps, n, start, sums);
             }
         }
     }
@@ -277,8 +275,28 @@ impl Windows {
 
 /// Sorts elements by the remainder of their positions modulo `step`: those with remainder `r` from
 /// `r * part` on.
-#[inline(always)]
 unsafe fn apart_by<T: Copy>(step: usize, part: usize, from: *const T, n: usize, to: *mut T) {
+    // SAFETY: `from` has `n` elements, and `to` room for `step` parts.
+    unsafe {
+        dispatch_of!(apart_by_step<T: Copy>(
+            step: usize,
+            part: usize,
+            from: *const T,
+            n: usize,
+            to: *mut T,
+        ));
+    }
+}
+
+#[inline(always)]
+#[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
+unsafe fn apart_by_step<S: Wide, T: Copy>(
+    step: usize,
+    part: usize,
+    from: *const T,
+    n: usize,
+    to: *mut T,
+) {
     // SAFETY: `from` has `n` elements, and `to` room for `step` parts.
     unsafe {
         match step {
@@ -352,37 +370,31 @@ unsafe fn reduced<L: Lanes, const COMBINER: i32>(
     start: Option<L::Element>,
     sums: *mut L::Element,
 ) {
+    let lanes = L::LANES;
     let mut i = 0;
     // SAFETY: `from` has `n` elements at every tap, and `sums` room for `n`; with `spare`, both have
     // those of a vector.
     unsafe {
-        if spare && n < L::LANES {
-            return block::<L, COMBINER, 1>(from, taps, start, sums);
-        }
-        while i + 4 * L::LANES <= n {
+        while i + 4 * lanes <= n {
             block::<L, COMBINER, 4>(from.add(i), taps, start, sums.add(i));
-            i += 4 * L::LANES;
+            i += 4 * lanes;
         }
-        while i + L::LANES <= n {
-            block::<L, COMBINER, 1>(from.add(i), taps, start, sums.add(i));
-            i += L::LANES;
-        }
-        if i == n {
-            return;
-        }
-        if n >= L::LANES {
+        while i < n && (n >= lanes || spare) {
             // The last vector overlaps the one before, of which nothing is added twice.
-            let from = from.add(n - L::LANES);
-            if start.is_some() {
-                return block::<L, COMBINER, 1>(from, taps, start, sums.add(n - L::LANES));
-            }
+            let at = if n >= lanes { i.min(n - lanes) } else { 0 };
+            let again = at < i && start.is_none();
             let mut line = [*sums; 64];
-            let last = sums.add(n - L::LANES);
-            std::ptr::copy_nonoverlapping(last, line.as_mut_ptr(), L::LANES);
-            block::<L, COMBINER, 1>(from, taps, None, line.as_mut_ptr());
-            let begun = L::LANES - (n - i);
-            std::ptr::copy_nonoverlapping(line.as_ptr().add(begun), sums.add(i), n - i);
-            return;
+            let mut to = sums.add(at);
+            if again {
+                std::ptr::copy_nonoverlapping(to, line.as_mut_ptr(), lanes);
+                to = line.as_mut_ptr();
+            }
+            block::<L, COMBINER, 1>(from.add(at), taps, start, to);
+            if again {
+                let new = line.as_ptr().add(i - at);
+                std::ptr::copy_nonoverlapping(new, sums.add(i), n - i);
+            }
+            i = at + lanes;
         }
         // With fewer elements than a vector's, nothing beyond is read.
         while i < n {
@@ -399,9 +411,71 @@ unsafe fn reduced<L: Lanes, const COMBINER: i32>(
     }
 }
 
-/// The same for a type given by its number.
+/// An element type of sums.
+trait Held: Copy {
+    /// Its vectors.
+    type Lanes<S: Wide>: Lanes<Element = Self>;
+    /// Whether it has products here.
+    const PRODUCTS: bool;
+    /// The number with these lower bits.
+    fn of(bits: u64) -> Self;
+}
+
+macro_rules! held {
+    ($($t:ty: $lanes:ty, $products:literal, |$bits:ident| $value:expr;)*) => {$(
+        impl Held for $t {
+            type Lanes<S: Wide> = $lanes;
+            const PRODUCTS: bool = $products;
+            #[inline(always)]
+            fn of($bits: u64) -> Self {
+                $value
+            }
+        }
+    )*};
+}
+held! {
+    f32: S::F32, true, |x| f32::from_bits(x as u32);
+    f64: S::F64, true, |x| f64::from_bits(x);
+    i8: S::I8, false, |x| x as i8;
+    u8: S::U8, false, |x| x as u8;
+    i16: S::I16, false, |x| x as i16;
+    u16: S::U16, false, |x| x as u16;
+    i32: S::I32, false, |x| x as i32;
+    u32: Row<u32, 8>, false, |x| x as u32;
+    i64: S::I64, false, |x| x as i64;
+    u64: Row<u64, 4>, false, |x| x;
+}
+
+/// Reduces elements of a type.
 #[inline(always)]
-unsafe fn typed<S: Wide>(
+unsafe fn of_type<S: Wide, T: Held>(
+    combiner: Combiner,
+    from: *const u8,
+    taps: &[isize],
+    n: (usize, bool),
+    start: Option<u64>,
+    sums: *mut u8,
+) {
+    let (from, sums) = (from.cast::<T>(), sums.cast::<T>());
+    let start = match start {
+        Some(bits) => Some(T::of(bits)),
+        None => None,
+    };
+    // SAFETY: as for `reduced`.
+    unsafe {
+        match combiner {
+            Combiner::Sum => reduced::<T::Lanes<S>, SUM>(from, taps, n, start, sums),
+            Combiner::Max => reduced::<T::Lanes<S>, MAX>(from, taps, n, start, sums),
+            Combiner::Product if T::PRODUCTS => {
+                reduced::<T::Lanes<S>, PRODUCT>(from, taps, n, start, sums);
+            }
+            _ => reduced::<T::Lanes<S>, MIN>(from, taps, n, start, sums),
+        }
+    }
+}
+
+/// The same for a type given by its number.
+unsafe fn typed(
     (combiner, kind): (Combiner, Kind),
     from: *const u8,
     taps: &[isize],
@@ -409,56 +483,49 @@ unsafe fn typed<S: Wide>(
     start: Option<u64>,
     sums: *mut u8,
 ) {
-    macro_rules! started {
-        (|$bits:ident| $start:expr) => {
-            match start {
-                Some($bits) => Some($start),
-                None => None,
-            }
-        };
+    // A function for each type and instruction set: in one function, compilers take much more than
+    // the sum of their times.
+    unsafe fn of<T: Held>(
+        combiner: Combiner,
+        from: *const u8,
+        taps: &[isize],
+        n: (usize, bool),
+        start: Option<u64>,
+        sums: *mut u8,
+    ) {
+        // SAFETY: as for `reduced`.
+        unsafe {
+            dispatch_of!(of_type<T: Held>(
+                combiner: Combiner,
+                from: *const u8,
+                taps: &[isize],
+                n: (usize, bool),
+                start: Option<u64>,
+                sums: *mut u8,
+            ));
+        }
     }
-    macro_rules! of {
-        ($l:ty, |$bits:ident| $start:expr) => {{
-            let start = started!(|$bits| $start);
-            let (from, sums) = (from.cast(), sums.cast());
-            match combiner {
-                Combiner::Sum => reduced::<$l, SUM>(from, taps, n, start, sums),
-                Combiner::Max => reduced::<$l, MAX>(from, taps, n, start, sums),
-                _ => reduced::<$l, MIN>(from, taps, n, start, sums),
-            }
-        }};
-    }
+    let wraps = combiner == Combiner::Sum;
+    let of = match kind {
+        Kind::F32 => of::<f32>,
+        Kind::F64 => of::<f64>,
+        Kind::I8 => of::<i8>,
+        Kind::I16 => of::<i16>,
+        Kind::U16 => of::<u16>,
+        Kind::I32 => of::<i32>,
+        Kind::I64 => of::<i64>,
+        Kind::U32 if wraps => of::<i32>,
+        Kind::U64 if wraps => of::<i64>,
+        Kind::U32 => of::<u32>,
+        Kind::U64 => of::<u64>,
+        _ => of::<u8>,
+    };
     // SAFETY: as for `reduced`.
-    unsafe {
-        // Only floats have products here.
-        if combiner == Combiner::Product {
-            if kind == Kind::F64 {
-                let start = started!(|x| f64::from_bits(x));
-                return reduced::<S::F64, PRODUCT>(from.cast(), taps, n, start, sums.cast());
-            }
-            let start = started!(|x| f32::from_bits(x as u32));
-            return reduced::<S::F32, PRODUCT>(from.cast(), taps, n, start, sums.cast());
-        }
-        match kind {
-            Kind::F32 => of!(S::F32, |x| f32::from_bits(x as u32)),
-            Kind::F64 => of!(S::F64, |x| f64::from_bits(x)),
-            Kind::I32 => of!(S::I32, |x| x as i32),
-            Kind::I64 => of!(S::I64, |x| x as i64),
-            Kind::U32 if combiner == Combiner::Sum => of!(S::I32, |x| x as i32),
-            Kind::U64 if combiner == Combiner::Sum => of!(S::I64, |x| x as i64),
-            Kind::U32 => of!(Row<u32, 8>, |x| x as u32),
-            Kind::U64 => of!(Row<u64, 4>, |x| x),
-            Kind::I8 => of!(S::I8, |x| x as i8),
-            Kind::I16 => of!(S::I16, |x| x as i16),
-            Kind::U16 => of!(S::U16, |x| x as u16),
-            _ => of!(S::U8, |x| x as u8),
-        }
-    }
+    unsafe { of(combiner, from, taps, n, start, sums) }
 }
 
 /// Computes pieces `begin..end` of rows.
-#[inline(always)]
-unsafe fn pieces<S: Wide>(w: &Windows, p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
+unsafe fn pieces(w: &Windows, p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
     let (inner, kind) = (p.out.inner(), p.out_kind);
     let (wide, given) = (register(kind), kind.size());
     let pieces = inner.div_ceil(w.piece);
@@ -497,7 +564,7 @@ unsafe fn pieces<S: Wide>(w: &Windows, p: &Plan<'_>, begin: usize, end: usize, r
             let to = out.add(first * given);
             let own = wide != kind || pitched.is_some();
             let sums = if own { sums_room } else { to };
-            w.sums::<S>(p, at, (n, start, own), room, sums);
+            w.sums(p, at, (n, start, own), room, sums);
             // Narrow floats take less room than the sums.
             if let Some((pitched, (_, rows, _))) = pitched {
                 let mut results = sums_room;
@@ -531,11 +598,10 @@ pub(super) unsafe fn run(context: &mut RxContext, plan: &Plan<'_>, w: &Windows) 
     let shared = unsafe { Share::new((w, plan, scratch.memory.cast::<u8>())) };
     context.pool.each(tasks, grain, |begin, end, worker| {
         let &(w, plan, memory) = shared.get();
-        let p = plan;
         // SAFETY: the plan's inputs have what its axes name, and each worker has its own room.
         unsafe {
             let room = memory.add(worker * room);
-            dispatch!(pieces(w: &Windows, p: &Plan<'_>, begin: usize, end: usize, room: *mut u8));
+            pieces(w, plan, begin, end, room);
         }
     });
     0
