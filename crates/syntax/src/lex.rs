@@ -3,7 +3,7 @@
 use logos::Logos;
 use relax_base::{Code, Diagnostic, SourceFile, Span};
 
-use crate::token::{LexState, Tok};
+use crate::token::{self, LexState, Tok};
 
 /// A token and its span in the source map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,10 +95,9 @@ impl<'s> Lexer<'s> {
         let lexer = &mut self.inner;
         loop {
             lexer.extras.floor_div = self.dims.allows_floor_div();
-            let result = lexer.next()?;
-            let span = lexer.span();
+            let (tok, span) = token::next(lexer)?;
             let token = Token {
-                tok: result.unwrap_or(Tok::Unknown),
+                tok,
                 word: std::mem::take(&mut lexer.extras.word),
                 start: self.base + span.start as u32,
                 end: self.base + span.end as u32,

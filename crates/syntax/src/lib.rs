@@ -8,6 +8,7 @@ mod build;
 mod context;
 mod fmt;
 mod lex;
+mod names;
 mod old;
 mod parse;
 mod print;
@@ -21,11 +22,9 @@ mod grammar {
 
 pub use fmt::{FmtOptions, LineEnds, format_source};
 pub use lex::{Comment, Lexed, Token, lex};
+pub use names::{in_letters, reads_as_global, reads_as_local, reads_as_name, reads_as_word};
 pub use old::{OLD_FORM, OldForm, warning as old_forms};
 pub use parse::{Parsed, parse, parse_type};
 pub use print::{PrintOptions, Style, print};
 pub use text::{Decoded, READ_AS, decode, is_utf16};
-pub use token::{
-    HighlightClass, TOKENS, Tok, TokenInfo, in_letters, reads_as_global, reads_as_local,
-    reads_as_name, reads_as_word,
-};
+pub use token::{HighlightClass, TOKENS, Tok, TokenInfo};

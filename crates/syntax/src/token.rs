@@ -1,6 +1,9 @@
 //! The tokens of the text format.
 
+use std::ops::Range;
+
 use logos::Logos;
+use relax_base::name_end;
 
 /// State that decides how ambiguous characters are lexed.
 #[derive(Clone, Copy, Default, Debug)]
@@ -11,12 +14,19 @@ pub struct LexState {
     pub unclosed: bool,
     /// Whether the last name is a word with a special meaning in some contexts.
     pub word: bool,
+    /// Whether the last name has characters beyond ASCII.
+    beyond_ascii: bool,
 }
 
 /// The kinds of tokens. The second half never comes from the lexer: the layer between lexer and
 /// parser creates these from names and punctuation where the context determines their kind.
 #[derive(Logos, Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 #[logos(extras = LexState)]
+// How a name begins and goes on; with any characters beyond ASCII, of which `next` keeps the letters.
+#[logos(subpattern s = r"[A-Za-z_]")]
+#[logos(subpattern c = r"[A-Za-z0-9_]")]
+#[logos(subpattern us = r"[A-Za-z_\u{80}-\u{10FFFF}]")]
+#[logos(subpattern uc = r"[A-Za-z0-9_\u{80}-\u{10FFFF}]")]
 #[logos(skip(r"[ \t\r\n\u{0C}]+"))]
 #[repr(u8)]
 #[allow(missing_docs)]
@@ -57,13 +67,30 @@ pub enum Tok {
     /// `%x`; a dot is part of the name if letters follow (`%layer.0.weight`), a colon if a number
     /// or another colon does (`%x:0`, `%onnx::Conv_0`). A number after a final dot is a separate
     /// token: the binders decide whether it is part of the name.
-    #[regex(r"%[A-Za-z_\p{L}\p{Nl}][A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]*(/[A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]+|::[A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]+|:[0-9]+|(\.[0-9]+)*\.[0-9]*[A-Za-z_\p{L}\p{Nl}][A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]*)*")]
+    #[regex(
+        r"%(?&s)(?&c)*(/(?&c)+|::(?&c)+|:[0-9]+|(\.[0-9]+)*\.[0-9]*(?&s)(?&c)*)*",
+        priority = 3
+    )]
+    #[regex(
+        r"%(?&us)(?&uc)*(/(?&uc)+|::(?&uc)+|:[0-9]+|(\.[0-9]+)*\.[0-9]*(?&us)(?&uc)*)*",
+        beyond_ascii,
+        priority = 2
+    )]
     Local,
     #[regex(r"%[0-9]+")]
     Graph,
-    #[regex(r"@[A-Za-z_\p{L}\p{Nl}][A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]*(([/.]|::)[A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]+)*")]
+    #[regex(r"@(?&s)(?&c)*(([/.]|::)(?&c)+)*", priority = 3)]
+    #[regex(r"@(?&us)(?&uc)*(([/.]|::)(?&uc)+)*", beyond_ascii, priority = 2)]
     Global,
-    #[regex(r"[A-Za-z_\p{L}\p{Nl}][A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]*(/[A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]+)*([ \t]*\.[ \t]*[A-Za-z_\p{L}\p{Nl}][A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]*(/[A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]+)*)*", priority = 2)]
+    #[regex(
+        r"(?&s)(?&c)*(/(?&c)+)*([ \t]*\.[ \t]*(?&s)(?&c)*(/(?&c)+)*)*",
+        priority = 2
+    )]
+    #[regex(
+        r"(?&us)(?&uc)*(/(?&uc)+)*([ \t]*\.[ \t]*(?&us)(?&uc)*(/(?&uc)+)*)*",
+        beyond_ascii,
+        priority = 1
+    )]
     #[token("data", word)]
     #[token("rel", word)]
     #[token("op", word)]
@@ -412,70 +439,43 @@ impl Tok {
     }
 }
 
-/// Returns whether `%` and a text are read as a local variable of this name.
-pub fn reads_as_local(name: &str) -> bool {
-    // Most names are words, which a sigil makes variables whatever they mean.
-    if name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
-        return name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    }
-    let text = format!("%{name}");
-    let mut lexer = Tok::lexer(&text);
-    let mut end = 0;
-    // A number after a dot is part of a name that its binder has: see `Tok::Local`. Blanks and
-    // comments between tokens or behind them are not.
-    while let Some(token) = lexer.next() {
-        let wanted = if end == 0 { Tok::Local } else { Tok::Proj };
-        if token != Ok(wanted) || lexer.span().start != end {
-            return false;
-        }
-        // It is read as a field's number before anything looks for the name.
-        if end > 0 && lexer.slice()[1..].parse::<u32>().is_err() {
-            return false;
-        }
-        end = lexer.span().end;
-    }
-    end == text.len()
-}
-
-/// Returns whether `@` and a text are read as a global of this name.
-pub fn reads_as_global(name: &str) -> bool {
-    let text = format!("@{name}");
-    let mut lexer = Tok::lexer(&text);
-    lexer.next() == Some(Ok(Tok::Global)) && lexer.span() == (0..text.len())
-}
-
-/// Returns a name of ASCII letters, digits and `_` that resembles any text. It may be a keyword.
-pub fn in_letters(text: &str) -> String {
-    let fine = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let mut name = String::with_capacity(text.len() + 1);
-    if !text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
-        name.push('v');
-    }
-    name.extend(text.chars().map(|c| if fine(c) { c } else { '_' }));
-    name
-}
-
-/// Returns whether a text is read as a name wherever a name without a sigil may stand: it is one
-/// token that has no other meaning in any context, even if `:` follows.
-pub fn reads_as_word(name: &str) -> bool {
-    let text = format!("{name}:");
-    let mut lexer = Tok::lexer(&text);
-    lexer.next() == Some(Ok(Tok::Name)) && !lexer.extras.word && lexer.remainder() == ":"
-}
-
-/// Returns whether a text is read as a name where only one may stand, whatever it means elsewhere:
-/// that of an attribute.
-pub fn reads_as_name(name: &str) -> bool {
-    let text = format!("{name}=");
-    let mut lexer = Tok::lexer(&text);
-    let one = lexer.next() == Some(Ok(Tok::Name)) && lexer.remainder() == "=";
-    one && !name.contains([' ', '\t'])
-}
-
 /// Marks a name that has a special meaning in some context. The lexer's automaton distinguishes
 /// such names anyway, so no text comparison is needed.
 fn word(lex: &mut logos::Lexer<'_, Tok>) {
     lex.extras.word = true;
+}
+
+/// Marks a name whose characters are to be looked at.
+fn beyond_ascii(lex: &mut logos::Lexer<'_, Tok>) {
+    lex.extras.beyond_ascii = true;
+}
+
+/// Returns the next token, [`Tok::Unknown`] for characters that begin none, and where it is.
+pub(crate) fn next(lexer: &mut logos::Lexer<'_, Tok>) -> Option<(Tok, Range<usize>)> {
+    let tok = lexer.next()?.unwrap_or(Tok::Unknown);
+    let span = lexer.span();
+    if !std::mem::take(&mut lexer.extras.beyond_ascii) {
+        return Some((tok, span));
+    }
+    let end = name_end(lexer.slice());
+    if end == span.len() {
+        return Some((tok, span));
+    }
+    // What the text begins with if it ends before the character that is no part of a name.
+    let source: &str = lexer.source();
+    let mut before = Tok::lexer_with_extras(&source[span.start..span.start + end], lexer.extras);
+    let (tok, len) = match before.next() {
+        Some(tok) => (tok.unwrap_or(Tok::Unknown), before.span().end),
+        None => {
+            let other = source[span.start..].chars().next();
+            (Tok::Unknown, other.map_or(0, char::len_utf8))
+        }
+    };
+    before.extras.beyond_ascii = false;
+    let span = span.start..span.start + len;
+    *lexer = Tok::lexer_with_extras(source, before.extras);
+    lexer.bump(span.end);
+    Some((tok, span))
 }
 
 /// Scans a string after its opening quote: a backslash escapes the next character.

@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use crate::ast::NodeId;
 use crate::codes;
-use crate::token::Tok;
+use crate::token::{self, Tok};
 
 /// A token and its span.
 pub(crate) type Token = (u32, Tok, u32);
@@ -62,16 +62,15 @@ impl<'s> Lines<'s> {
 
     fn raw(&mut self, bad: &mut bool) -> Option<Token> {
         loop {
-            let tok = self.lexer.next()?;
-            let range = self.lexer.span();
+            let (tok, range) = token::next(&mut self.lexer)?;
             let base = self.file.start;
             let (start, end) = (base + range.start as u32, base + range.end as u32);
             match tok {
-                Ok(Tok::OpenStr) | Err(()) => {
+                Some(Tok::OpenStr) | None => {
                     self.unreadable(Span::new(start, end));
                     *bad = true;
                 }
-                Ok(tok) => return Some((start, tok, end)),
+                Some(tok) => return Some((start, tok, end)),
             }
         }
     }

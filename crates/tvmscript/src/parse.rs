@@ -7,7 +7,7 @@ use crate::ast::{Ast, Node, NodeId, Stmt, StmtKind};
 use crate::build::Builder;
 use crate::codes;
 use crate::lines::{Line, Lines, Token};
-use crate::token::Tok;
+use crate::token::{self, Tok};
 
 lalrpop_mod!(
     #[allow(clippy::all, clippy::pedantic, missing_docs, unused)]
@@ -211,11 +211,8 @@ pub(crate) fn expression(ast: &mut Ast, text: &str, at: u32) -> Option<NodeId> {
     use logos::Logos;
     let mut tokens = Vec::new();
     let mut lexer = Tok::lexer(text);
-    while let Some(tok) = lexer.next() {
-        let range = lexer.span();
-        let tok = tok
-            .ok()
-            .filter(|t| !matches!(t, Tok::OpenStr | Tok::Newline))?;
+    while let Some((tok, range)) = token::next(&mut lexer) {
+        let tok = tok.filter(|t| !matches!(t, Tok::OpenStr | Tok::Newline))?;
         tokens.push((at + range.start as u32, tok, at + range.end as u32));
     }
     let end = at + text.len() as u32;

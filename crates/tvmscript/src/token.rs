@@ -1,9 +1,18 @@
 //! The tokens of the Python subset.
 
+use std::ops::Range;
+
 use logos::{Lexer, Logos};
+use relax_base::name_end;
 
 /// The kinds of tokens.
 #[derive(Logos, Clone, Copy, PartialEq, Eq, Debug)]
+#[logos(extras = bool)]
+// How a name begins and goes on; with any characters beyond ASCII, of which `next` keeps the letters.
+#[logos(subpattern s = r"[A-Za-z_]")]
+#[logos(subpattern c = r"[A-Za-z0-9_]")]
+#[logos(subpattern us = r"[A-Za-z_\u{80}-\u{10FFFF}]")]
+#[logos(subpattern uc = r"[A-Za-z0-9_\u{80}-\u{10FFFF}]")]
 #[logos(skip(r"[ \t\x0C]+"))]
 #[logos(skip(r"\\\r?\n"))]
 #[logos(skip(r"#[^\n]*", allow_greedy = true))]
@@ -71,10 +80,12 @@ pub enum Tok {
     #[token("yield")]
     Reserved,
 
-    #[regex(r"[\p{XID_Start}_]\p{XID_Continue}*", priority = 1)]
+    #[regex(r"(?&s)(?&c)*", priority = 2)]
+    #[regex(r"(?&us)(?&uc)*", beyond_ascii, priority = 1)]
     Name,
     /// A dotted name: `R.nn.relu`.
-    #[regex(r"[\p{XID_Start}_]\p{XID_Continue}*(\.[\p{XID_Start}_]\p{XID_Continue}*)+")]
+    #[regex(r"(?&s)(?&c)*(\.(?&s)(?&c)*)+", priority = 4)]
+    #[regex(r"(?&us)(?&uc)*(\.(?&us)(?&uc)*)+", beyond_ascii, priority = 3)]
     Path,
     #[regex(r"[0-9][0-9_]*", priority = 3)]
     #[regex(r"0[xX][0-9a-fA-F_]+")]
@@ -164,6 +175,38 @@ pub enum Tok {
 }
 
 /// Reads a triple-quoted string to its end; an unterminated one is an error.
+/// Marks a name whose characters are to be looked at.
+fn beyond_ascii(lexer: &mut Lexer<'_, Tok>) {
+    lexer.extras = true;
+}
+
+/// Returns the next token, `None` for characters that begin none, and where it is.
+pub(crate) fn next(lexer: &mut Lexer<'_, Tok>) -> Option<(Option<Tok>, Range<usize>)> {
+    let tok = lexer.next()?.ok();
+    let span = lexer.span();
+    if !std::mem::take(&mut lexer.extras) {
+        return Some((tok, span));
+    }
+    let end = name_end(lexer.slice());
+    if end == span.len() {
+        return Some((tok, span));
+    }
+    // What the text begins with if it ends before the character that is no part of a name.
+    let source: &str = lexer.source();
+    let mut before = Tok::lexer(&source[span.start..span.start + end]);
+    let (tok, len) = match before.next() {
+        Some(tok) => (tok.ok(), before.span().end),
+        None => {
+            let other = source[span.start..].chars().next();
+            (None, other.map_or(0, char::len_utf8))
+        }
+    };
+    let span = span.start..span.start + len;
+    *lexer = Tok::lexer(source);
+    lexer.bump(span.end);
+    Some((tok, span))
+}
+
 fn long_string(lexer: &mut Lexer<'_, Tok>) -> Option<()> {
     let quote = lexer.slice().as_bytes()[0];
     let rest = lexer.remainder().as_bytes();

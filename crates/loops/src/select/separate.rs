@@ -260,6 +260,8 @@ impl Separator {
                     if let Some((sums, takes_before)) = self.reduction(program, s, before) {
                         if takes_before && let Some(last) = found.last_mut() {
                             *last = Some(Vec::new());
+                            // Both are one stage for those that read it.
+                            self.writers.extend(sums.last().map(|c| (c.out, 1)));
                         }
                         computed = Some(sums);
                     }
