@@ -17,7 +17,7 @@ use crate::{
 ///
 /// That holds where no iteration sees what another one writes: the loops' variables are, each at the
 /// same axis, in all indices of the buffers that are written. A local buffer that every iteration
-/// begins anew, and that nobody uses [`outside`](mentioned) of the loop, gets such an axis.
+/// begins anew, and that is not used outside of the loop (not in `outside`), gets such an axis.
 pub(super) fn distributed(
     program: &mut Program,
     s: &Stmt,
