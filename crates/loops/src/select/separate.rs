@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn results_that_are_written_again_stay() {
+    fn results_that_are_written_in_part_stay() {
         let program = rows();
         let out = program.outputs[0];
         let store = |buf, index: i64| Stmt::Store {
@@ -445,8 +445,9 @@ mod tests {
             index: vec![Ex::idx(index)],
             value: Ex::float(DType::F32, 1.0),
         };
-        // A store to the result holds the second one back; one to the sums both.
-        for (buf, expected) in [(out, "cn"), (crate::used_temps(&program)[0], "n")] {
+        // A store to the sums holds both back. One to the result comes before all of it is written,
+        // and goes to another buffer.
+        for (buf, expected) in [(out, "cnc"), (crate::used_temps(&program)[0], "n")] {
             let mut new = by_hand(&program, [vec![], vec![store(buf, 2)]]);
             separate(&mut new);
             assert_eq!(kinds(&new), expected);
