@@ -2,7 +2,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::separate::writes;
+use super::separate::{known_at_start, writes};
 use crate::lower::reads;
 use crate::reduction_init::depends;
 use crate::{
@@ -58,9 +58,11 @@ pub(super) fn expand(
             });
         }
     }
-    let fixed = loops
-        .iter()
-        .all(|l| !loops.iter().any(|v| depends(&l.1, &|x| x == v.0)));
+    // An extent of some buffer is none below 0.
+    let is_extent = |e: &Ex| program.bufs.values().any(|b| b.shape.contains(e));
+    let fixed = loops.iter().all(|(_, extent)| {
+        known_at_start(program, std::slice::from_ref(extent)) && is_extent(extent)
+    });
     let mut places: FxHashMap<Buf, (Buf, Vec<usize>)> = FxHashMap::default();
     let mut bufs: Vec<Buf> = block.iter().flat_map(writes).collect();
     bufs.sort();
@@ -68,7 +70,8 @@ pub(super) fn expand(
     for buf in bufs {
         let Some(seen) = used.get(&buf) else { continue };
         let buffer = &program.bufs[buf];
-        if !fixed || buffer.role != Role::Local || outside.contains(&buf) || seen.by_loops {
+        let own = buffer.role == Role::Local && known_at_start(program, &buffer.shape);
+        if !fixed || !own || outside.contains(&buf) || seen.by_loops {
             continue;
         }
         let single = |k: usize| buffer.shape[k].as_int() == Some(1) && !seen.moves.contains(&k);

@@ -362,19 +362,24 @@ pub(super) fn writes(s: &Stmt) -> Vec<Buf> {
     stored(std::slice::from_ref(s))
 }
 
-/// Returns whether the buffer that a statement may allocate can live as long as the program: its
-/// extents are numbers, or those of inputs.
+/// Returns whether the buffer that a statement may allocate can live as long as the program.
 fn may_outlive(program: &Program, s: &Stmt) -> bool {
     let Stmt::Alloc { buf } = s else { return true };
-    let mut fixed = true;
-    for extent in &program.bufs[*buf].shape {
+    known_at_start(program, &program.bufs[*buf].shape)
+}
+
+/// Returns whether extents are numbers, or those of inputs: a buffer with them can be allocated before
+/// anything runs.
+pub(super) fn known_at_start(program: &Program, shape: &[Ex]) -> bool {
+    let mut known = true;
+    for extent in shape {
         visit_expr(extent, |e| match e.kind() {
-            ExKind::Var(v) => fixed &= program.dims.contains(v),
-            ExKind::Load(..) => fixed = false,
+            ExKind::Var(v) => known &= program.dims.contains(v),
+            ExKind::Load(..) => known = false,
             _ => {}
         });
     }
-    fixed
+    known
 }
 
 /// Returns whether a statement uses a variable.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use super::separate::{computation, writes};
+use super::separate::{computation, known_at_start, writes};
 use crate::accumulation::Accumulation;
 use crate::continued::in_extents;
 use crate::raise::peel;
@@ -44,7 +44,8 @@ pub(super) fn split_versions(
     for (buf, at) in positions {
         // Other stages do not write it, and no extent asks for it.
         let own = writers.get(&buf) == Some(&at.len());
-        if at.len() < 2 || !own || in_extents(program, buf) {
+        let early = known_at_start(program, &program.bufs[buf].shape);
+        if at.len() < 2 || !own || !early || in_extents(program, buf) {
             continue;
         }
         let before = cuts.len();
