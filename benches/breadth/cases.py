@@ -208,7 +208,7 @@ def networks():
     yield Case("multiply", "channel factors 2×2", "multiply(%x, %s)", {"x": x, "s": s}, np.multiply, ("Mul", {}))
     x = array("x", "float32", 37, 8, 288)
     yield Case("heads", "split in three float32", "transpose(reshape(%x, newshape=[37, 8, 3, 4, 24]), axes=[2, 1, 3, 0, 4]) * 0.5f",
-               {"x": x}, lambda x: x.reshape(37, 8, 3, 4, 24).transpose(2, 1, 3, 0, 4) * np.float32(0.5), None)
+               {"x": x}, lambda x: np.multiply(x.reshape(37, 8, 3, 4, 24).transpose(2, 1, 3, 0, 4), np.float32(0.5), order="C"), None)
     x = array("x", "float32", 1, 116, 28, 28)
     yield Case("shuffle", "channels float32",
                "reshape(transpose(reshape(%x, newshape=[1, 2, 58, 28, 28]), axes=[0, 2, 1, 3, 4]), newshape=[1, 116, 28, 28])",

@@ -193,8 +193,8 @@ impl Kernel<'_, '_, '_> {
     /// Continues only if `index` lies in `0..extent`; else the kernel fails, or a vector loop runs
     /// the iterations of this group one by one, and the right one fails.
     pub(super) fn check(&mut self, access: Access, index: Value, extent: Value) {
-        let fine = self.b.ins().icmp(IntCC::UnsignedLessThan, index, extent);
         if self.group.is_some() {
+            let fine = self.b.ins().icmp(IntCC::UnsignedLessThan, index, extent);
             self.all_or_one_by_one(fine);
             return;
         }
@@ -213,7 +213,9 @@ impl Kernel<'_, '_, '_> {
         let at = self.iteration();
         let ok = self.b.create_block();
         let told = [index, at, extent].map(BlockArg::Value);
-        self.b.ins().brif(fine, ok, &[], outside, &told);
+        let bad = (self.b.ins()).icmp(IntCC::UnsignedGreaterThanOrEqual, index, extent);
+        // What is named last follows in the code.
+        self.b.ins().brif(bad, outside, &told, ok, &[]);
         self.b.switch_to_block(ok);
     }
 }

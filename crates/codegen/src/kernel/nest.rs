@@ -121,12 +121,13 @@ impl Kernel<'_, '_, '_> {
         (from, to): (Value, Value),
         body: &mut dyn FnMut(&mut Self) -> Result<()>,
     ) -> Result<()> {
-        let [head, inside, done] = [(); 3].map(|()| self.b.create_block());
-        let i = self.b.append_block_param(head, types::I64);
-        self.b.ins().jump(head, &[BlockArg::Value(from)]);
-        self.b.switch_to_block(head);
-        let more = self.b.ins().icmp(IntCC::SignedLessThan, i, to);
-        self.b.ins().brif(more, inside, &[], done, &[]);
+        // One jump for each iteration: whether there is another one is asked at its end. What is
+        // named last follows in the code.
+        let [inside, done] = [(); 2].map(|()| self.b.create_block());
+        let i = self.b.append_block_param(inside, types::I64);
+        let none = self.b.ins().icmp(IntCC::SignedGreaterThanOrEqual, from, to);
+        let first = [BlockArg::Value(from)];
+        self.b.ins().brif(none, done, &[], inside, &first);
         self.b.switch_to_block(inside);
         let old = (self.vars.get(&var).copied(), self.ranges.get(&var).copied());
         self.enter(var, extent, i);
@@ -138,7 +139,9 @@ impl Kernel<'_, '_, '_> {
             self.ranges.insert(var, r);
         }
         let next = self.b.ins().iadd_imm_s(i, 1);
-        self.b.ins().jump(head, &[BlockArg::Value(next)]);
+        let more = self.b.ins().icmp(IntCC::SignedLessThan, next, to);
+        let again = [BlockArg::Value(next)];
+        self.b.ins().brif(more, inside, &again, done, &[]);
         self.b.switch_to_block(done);
         Ok(())
     }

@@ -465,48 +465,107 @@ fn adaptive(te: &mut Te<'_>, n: usize, max: bool) -> Result<(), ComputeError> {
     Ok(())
 }
 
+/// How the windows of an axis of `n` elements lie, of which there are `m`.
+enum Tiles {
+    /// All have so many elements, one beside the other.
+    Even(i64),
+    /// They have so many elements at most, and may overlap.
+    Uneven(i64),
+    /// Extents are not known.
+    Open,
+}
+
+impl Tiles {
+    fn of(n: &Ex, m: &Ex) -> Self {
+        let (Some(n), Some(m)) = (n.as_int(), m.as_int().filter(|&m| m > 0)) else {
+            return Self::Open;
+        };
+        if n % m == 0 {
+            return Self::Even(n / m);
+        }
+        let width = |o: i64| ((o + 1) * n + m - 1) / m - o * n / m;
+        Self::Uneven((0..m).map(width).max().unwrap_or(1))
+    }
+}
+
 /// Pools `x` to `shape`: output index `o` of `m` covers `[o * n / m, ceil((o + 1) * n / m))` of an
-/// axis of `n`.
+/// axis of `n`. Windows of different widths are laid one beside the other first, with nothing where
+/// they are narrower than the widest, so that all else is pooling in even steps.
 fn tiled(te: &mut Te<'_>, x: &TensorRef, axes: &[usize], shape: &[Ex], max: bool) -> TensorRef {
-    let from = |i: &[Ex], axis: usize| (&i[axis] * &x.shape[axis]).floor_div(&shape[axis]);
-    let to = |i: &[Ex], axis: usize| {
-        ((&i[axis] + 1) * &x.shape[axis] + &shape[axis] - 1).floor_div(&shape[axis])
-    };
-    // The widest window; narrower ones skip the rest.
-    let over: Vec<Ex> = axes
-        .iter()
-        .map(|&a| match (x.shape[a].as_int(), shape[a].as_int()) {
-            (Some(n), Some(m)) if m > 0 && n % m == 0 => Ex::idx(n / m),
-            _ => (&x.shape[a] + &shape[a] - 1).floor_div(&shape[a]) + 1,
-        })
+    let from = |i: &Ex, axis: usize| (i * &x.shape[axis]).floor_div(&shape[axis]);
+    let to =
+        |i: &Ex, axis: usize| ((i + 1) * &x.shape[axis] + &shape[axis] - 1).floor_div(&shape[axis]);
+    let tiles: Vec<Tiles> = (axes.iter())
+        .map(|&a| Tiles::of(&x.shape[a], &shape[a]))
         .collect();
     let fill = if max {
         lowest(x.dtype)
     } else {
         Ex::int(x.dtype, 0)
     };
+    let (mut beside, mut uneven) = (x.shape.clone(), false);
+    for (tiles, &axis) in tiles.iter().zip(axes) {
+        if let Tiles::Uneven(width) = tiles {
+            (beside[axis], uneven) = (&shape[axis] * *width, true);
+        }
+    }
+    let p = if uneven {
+        te.compute("beside", &beside, |i| {
+            let (mut at, mut inside) = (i.to_vec(), Ex::bool(true));
+            for (tiles, &axis) in tiles.iter().zip(axes) {
+                if let Tiles::Uneven(width) = tiles {
+                    let o = i[axis].floor_div(*width);
+                    at[axis] = from(&o, axis) + i[axis].floor_mod(*width);
+                    inside = inside & at[axis].lt(to(&o, axis));
+                }
+            }
+            Ex::where_(&inside, &x.at(&at), &fill)
+        })
+    } else {
+        x.clone()
+    };
+    let over: Vec<Ex> = (tiles.iter().zip(axes))
+        .map(|(tiles, &a)| match tiles {
+            Tiles::Even(width) | Tiles::Uneven(width) => Ex::idx(*width),
+            Tiles::Open => (&x.shape[a] + &shape[a] - 1).floor_div(&shape[a]) + 1,
+        })
+        .collect();
     let combiner = if max { Combiner::Max } else { Combiner::Sum };
     let pooled = te.reduce("pool", shape, &over, combiner, |i, r| {
-        let mut at = i.to_vec();
-        let mut inside = Ex::bool(true);
+        let (mut at, mut inside) = (i.to_vec(), Ex::bool(true));
         for (k, &axis) in axes.iter().enumerate() {
-            at[axis] = from(i, axis) + &r[k];
-            let even = matches!((x.shape[axis].as_int(), shape[axis].as_int()),
-                (Some(n), Some(m)) if m > 0 && n % m == 0);
-            if !even {
-                inside = inside & at[axis].lt(to(i, axis));
-            }
+            at[axis] = match tiles[k] {
+                Tiles::Even(width) | Tiles::Uneven(width) => &i[axis] * width + &r[k],
+                Tiles::Open => {
+                    // The widest window; narrower ones skip the rest.
+                    let at = from(&i[axis], axis) + &r[k];
+                    inside = inside & at.lt(to(&i[axis], axis));
+                    at
+                }
+            };
         }
-        Ex::where_(&inside, &x.at(&at), &fill)
+        Ex::where_(&inside, &p.at(&at), &fill)
     });
     if max {
         return pooled;
     }
+    let even = (tiles.iter()).try_fold(1, |count, tiles| match tiles {
+        Tiles::Even(width) => Some(count * width),
+        _ => None,
+    });
+    if let Some(count) = even {
+        let count = Ex::idx(count);
+        return te.compute("pool_avg", shape, |i| divided(&pooled.at(i), &count));
+    }
+    let places: Vec<Ex> = axes.iter().map(|&a| shape[a].clone()).collect();
+    let counts = te.compute("pool_count", &places, |i| {
+        let widths = (i.iter().zip(axes)).map(|(i, &a)| to(i, a) - from(i, a));
+        let count = widths.fold(Ex::idx(1), |count, width| count * width);
+        count.cast(x.dtype)
+    });
     te.compute("pool_avg", shape, |i| {
-        let count = axes
-            .iter()
-            .fold(Ex::idx(1), |c, &a| c * (to(i, a) - from(i, a)));
-        divided(&pooled.at(i), &count)
+        let place: Vec<Ex> = axes.iter().map(|&a| i[a].clone()).collect();
+        pooled.at(i) / counts.at(&place)
     })
 }
 

@@ -6,6 +6,8 @@ use std::f64::consts::FRAC_2_PI;
 use std::marker::PhantomData;
 
 use super::double_parts::{SHIFT, ends_of_power, fma, poly, power_of_two, split};
+#[cfg(target_arch = "x86_64")]
+use super::double_tables;
 use super::math::Math;
 use super::pieces::{OfPieces, PIECE, pieces};
 use super::simd::{Simd, dispatch};
@@ -167,6 +169,11 @@ impl<S: Simd> OfPieces<f32> for ByDouble<S> {
                 }
                 if !usual {
                     return each!(x, y => pow::<S>(x, y));
+                }
+                #[cfg(target_arch = "x86_64")]
+                if S::TABLES {
+                    // SAFETY: the processor has AVX-512, and pieces a multiple of eight elements.
+                    return unsafe { double_tables::single_powers(a, b, c) };
                 }
                 let (mut f, mut e) = ([0.0f32; PIECE], [0.0f32; PIECE]);
                 // SAFETY: all have `n` elements.

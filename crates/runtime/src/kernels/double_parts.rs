@@ -171,13 +171,14 @@ pub(super) fn log1p<S: Simd>(x: f64) -> f64 {
     log_plus::<S>(whole, rest, 0.0)
 }
 
-/// `1 + x`, and what its logarithm lacks for the rounding.
+/// `1 + x`, and what its logarithm lacks for the rounding: what the sum lost by the sum, about. Beside
+/// the logarithm of a larger number it is less than half of the last place.
 #[inline(always)]
 pub(super) fn one_more(x: f64) -> (f64, f64) {
     let whole = 1.0 + x;
     let back = whole - 1.0;
     let lost = (1.0 - (whole - back)) + (x - back);
-    (whole, lost / whole)
+    (whole, if x < 2.0 { lost * (1.0 - 0.5 * x) } else { 0.0 })
 }
 
 /// Returns whether [`log_ends`] has nothing to do, and the number is normal.

@@ -14,7 +14,32 @@ pub(super) struct Base {
     part: [f32; 10],
     /// The logarithm of e, in two parts, the first of 12 bits.
     e: (f32, f32),
+    /// The logarithm of `1 + r` by `r`, for `r` from -1/32 to 1/16.
+    near: [f32; 5],
+    /// The logarithms of 1 by the factors of [`SIXTEENTHS`].
+    sixteenths: [f32; 16],
 }
+
+/// Factors with which mantissas from ¾ to 1½ are nearly 1, by four of their bits. Those beside 1 stay as they are; the others
+/// are such that their logarithms to all bases are floats, within a fiftieth of the last place.
+const SIXTEENTHS: [f32; 16] = [
+    1.0,
+    0.916_704_6,
+    0.863_374_5,
+    0.823_048_7,
+    0.781_781_44,
+    0.747_109_8,
+    0.713_299_3,
+    0.680_472_97,
+    1.305_092_6,
+    1.248_171_8,
+    1.203_524_6,
+    1.162_360_3,
+    1.126_490_4,
+    1.079_072_4,
+    1.049_526_9,
+    1.0,
+];
 
 /// Natural logarithms.
 pub(super) const NATURAL: Base = Base {
@@ -32,6 +57,25 @@ pub(super) const NATURAL: Base = Base {
         1.0,
     ],
     e: (1.0, 0.0),
+    near: [0.188_552_23, -0.250_066_7, 0.333_344_46, -0.5, 1.0],
+    sixteenths: [
+        0.0,
+        0.086_97,
+        0.146_906_76,
+        0.194_739_9,
+        0.246_180_07,
+        0.291_543_16,
+        0.337_854_2,
+        0.384_967_18,
+        -0.266_273_98,
+        -0.221_679_93,
+        -0.185_254_41,
+        -0.150_452_69,
+        -0.119_106_92,
+        -0.076_101_74,
+        -0.048_339_52,
+        0.0,
+    ],
 };
 pub(super) const TWO: Base = Base {
     two: (1.0, 1e-30),
@@ -48,6 +92,31 @@ pub(super) const TWO: Base = Base {
         std::f32::consts::LOG2_E,
     ],
     e: (1.442_871_1, -1.760_528_5e-4),
+    near: [
+        0.272_023_35,
+        -0.360_77,
+        0.480_914_4,
+        -0.721_347_5,
+        std::f32::consts::LOG2_E,
+    ],
+    sixteenths: [
+        0.0,
+        0.125_471_19,
+        0.211_941_66,
+        0.280_950_28,
+        0.355_162_77,
+        0.420_607_86,
+        0.487_420_6,
+        0.555_390_24,
+        -0.384_152_14,
+        -0.319_816_53,
+        -0.267_265_62,
+        -0.217_057_35,
+        -0.171_834_96,
+        -0.109_791_61,
+        -0.069_739_185,
+        0.0,
+    ],
 };
 pub(super) const TEN: Base = Base {
     two: (0.301_025_4, 4.605_039e-6),
@@ -64,7 +133,42 @@ pub(super) const TEN: Base = Base {
         std::f32::consts::LOG10_E,
     ],
     e: (0.434_326_17, -3.168_997e-5),
+    near: [
+        0.081_887_19,
+        -0.108_602_58,
+        0.144_769_67,
+        -0.217_147_25,
+        std::f32::consts::LOG10_E,
+    ],
+    sixteenths: [
+        0.0,
+        0.037_770_59,
+        0.063_800_8,
+        0.084_574_46,
+        0.106_914_65,
+        0.126_615_58,
+        0.146_728_22,
+        0.167_189_12,
+        -0.115_641_32,
+        -0.096_274_37,
+        -0.080_454_97,
+        -0.065_340_77,
+        -0.051_727_477,
+        -0.033_050_567,
+        -0.020_993_587,
+        0.0,
+    ],
 };
+
+/// The logarithm of a mantissa from ¾ to 1½, by a table and a polynomial, plus `rest`.
+#[inline(always)]
+unsafe fn of_sixteenth<S: Simd>(m: S, rest: S, base: &Base) -> S {
+    // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
+    unsafe {
+        let r = m.fma(m.sixteenth(&SIXTEENTHS), S::splat(-1.0));
+        poly(r, &base.near).fma(r, m.sixteenth(&base.sixteenths).add(rest))
+    }
+}
 
 /// The natural logarithm of a number plus `rest`, which is small beside it, and `twos` times that of
 /// 2. It is infinite or NaN where the exponent is, without more ado, if multiplications and additions
@@ -73,9 +177,15 @@ pub(super) const TEN: Base = Base {
 unsafe fn natural<S: Simd>(x: S, rest: S, twos: S) -> S {
     // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
     unsafe {
+        let (high, low) = NATURAL.two;
+        if S::TABLES {
+            let (m, e) = x.split_evenly();
+            let e = e.add(twos);
+            let y = of_sixteenth(m, e.fma(S::splat(low), rest), &NATURAL);
+            return e.fma(S::splat(high), y);
+        }
         let (m, e) = x.split();
         let (f, e) = (m.sub(S::splat(1.0)), e.add(twos));
-        let (high, low) = NATURAL.two;
         let y = e.fma(S::splat(low), rest);
         if S::FUSED {
             let y = f.fma(poly(f, &NATURAL.part), y);
@@ -103,7 +213,10 @@ unsafe fn inverse<S: Simd>(a: S, t: S, large: S::Mask) -> S {
         let whole = one.add(t);
         let back = whole.sub(one);
         let lost = one.sub(whole.sub(back)).add(t.sub(back));
-        let rest = S::select(large, zero, lost.div(whole));
+        // By `1 + t`, about. Beside the logarithm of a larger number it is less than half of the last
+        // place, and so is what stands here for a `large` one.
+        let rest = lost.mul(t.fma(S::splat(-0.5), one));
+        let rest = S::select(t.lt(S::splat(2.0)), rest, zero);
         let twos = S::select(large, one, zero);
         natural(S::select(large, a, whole), rest, twos)
     }
@@ -160,6 +273,11 @@ pub(super) unsafe fn areas(math: Math, n: usize, x: *const f32, y: *mut f32) {
 pub(super) unsafe fn of_base<S: Simd>(x: S, base: &Base) -> S {
     // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
     unsafe {
+        if S::TABLES {
+            let (m, e) = x.split_evenly();
+            let y = of_sixteenth(m, e.mul(S::splat(base.two.1)), base);
+            return e.fma(S::splat(base.two.0), y);
+        }
         let (m, e) = x.split();
         let f = m.sub(S::splat(1.0));
         if S::FUSED {

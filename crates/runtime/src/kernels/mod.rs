@@ -9,6 +9,8 @@ pub mod contract;
 pub mod conv;
 pub mod convert;
 mod double_parts;
+#[cfg(target_arch = "x86_64")]
+mod double_tables;
 mod doubles;
 mod fixed_point;
 pub mod functions;

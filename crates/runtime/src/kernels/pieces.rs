@@ -1,6 +1,6 @@
 //! Functions over strips a piece at a time: loops over a number of elements that vectors of every
-//! instruction set divide, from operands into memory of their own, so that they become vectors, and
-//! nothing but vectors, wherever the result lies.
+//! instruction set divide, from operands into a result that is none of them, so that they become
+//! vectors, and nothing but vectors, wherever the result lies.
 
 /// The elements of a group: what is worked on at least.
 const GROUP: usize = 32;
@@ -28,6 +28,7 @@ pub(super) unsafe fn pieces<T: Copy>(
     function: &impl OfPieces<T>,
 ) {
     let (mut a, mut b, mut c) = ([fill; GROUP], [fill; GROUP], [fill; PIECE]);
+    let apart = !std::ptr::eq(x, z) && !std::ptr::eq(y, z);
     let mut at = 0;
     while at < n {
         // Whole groups are read where they are, the rest of them from copies.
@@ -35,7 +36,8 @@ pub(super) unsafe fn pieces<T: Copy>(
         let groups = left / GROUP;
         let part = if groups == 0 { left } else { groups * GROUP };
         // SAFETY: all have `n` elements, and `at + part` is at most that. What is read in place is
-        // whole groups, which nothing writes before the function has ended.
+        // whole groups, which nothing writes before the function has ended; what is written in place
+        // is as many elements that are none of an operand's.
         unsafe {
             let (mut from, mut beside) = (x.add(at), y.add(at));
             if groups == 0 {
@@ -45,12 +47,16 @@ pub(super) unsafe fn pieces<T: Copy>(
             }
             // A multiple that compilers see.
             let whole = groups.max(1) * GROUP;
+            let there = apart && groups > 0;
+            let to = if there { z.add(at) } else { c.as_mut_ptr() };
             function.piece(
                 std::slice::from_raw_parts(from, whole),
                 std::slice::from_raw_parts(beside, whole),
-                &mut c[..whole],
+                std::slice::from_raw_parts_mut(to, whole),
             );
-            std::ptr::copy_nonoverlapping(c.as_ptr(), z.add(at), part);
+            if !there {
+                std::ptr::copy_nonoverlapping(c.as_ptr(), z.add(at), part);
+            }
         }
         at += part;
     }

@@ -6,7 +6,7 @@ use crate::context::{RxContext, Status, guard};
 use crate::kernels::kinds::{Kind, Sum};
 use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::{Simd, dispatch};
-use crate::kernels::strips::STREAM;
+use crate::kernels::strips::streams;
 use crate::kernels::vmath::exp_below;
 use crate::threads::{Grain, Share};
 use std::ffi::c_void;
@@ -194,10 +194,11 @@ unsafe fn softmax_rows<S: Simd>(
     }
 }
 
-/// Returns whether a result is written with non-temporal stores: it is large, and every row is
-/// aligned for vectors.
-fn past_caches(rows: usize, n: usize, y: *const f32) -> bool {
-    (y as usize).is_multiple_of(64) && n.is_multiple_of(16) && rows * n * 4 >= STREAM
+/// Returns whether a result is written with non-temporal stores: it is large for so many threads, and
+/// every row is aligned for vectors.
+fn past_caches(threads: usize, rows: usize, n: usize, y: *const f32) -> bool {
+    let aligned = (y as usize).is_multiple_of(64) && n.is_multiple_of(16);
+    aligned && streams(rows * n * 4, threads)
 }
 
 /// Elements of rows that are converted at a time.
@@ -276,7 +277,10 @@ pub unsafe extern "C" fn rx_softmax(
             return 0;
         }
         let wide = kind == Kind::F32 as i32;
-        let (log, stream) = (log != 0, wide && n <= ROW && past_caches(rows, n, y.cast()));
+        let (log, stream) = (
+            log != 0,
+            wide && n <= ROW && past_caches(context.pool.threads(), rows, n, y.cast()),
+        );
         // SAFETY: `x` and `y` have `rows` rows of `cols` elements.
         unsafe {
             over_rows(context, kind, (rows, n), (x, y), |_, count, x, y| {
@@ -433,7 +437,7 @@ pub unsafe extern "C" fn rx_layer_norm_f32(
             }
             let even = g.inner == 1 || g.inner % 16 == 0;
             let wide = g.kind == Kind::F32 as i32;
-            let stream = wide && even && past_caches(rows, n, g.y.cast());
+            let stream = wide && even && past_caches(context.pool.threads(), rows, n, g.y.cast());
             let (kind, sizes, arrays) = (g.kind, (rows, n), (g.x, g.y));
             let shared = Share::new(g);
             over_rows(context, kind, sizes, arrays, |first, count, x, y| {

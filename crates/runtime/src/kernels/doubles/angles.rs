@@ -8,6 +8,9 @@ use crate::kernels::simd::Simd;
 /// Sines of larger magnitudes are left to the scalar function.
 pub(super) const FAR: f64 = 1_048_576.0;
 
+/// What float64 loses of a quarter of a turn.
+const QUARTER_LOW: f64 = 6.123_233_995_736_766e-17;
+
 #[inline(always)]
 pub(super) fn atan<S: Simd>(x: f64) -> f64 {
     let a = x.abs();
@@ -41,7 +44,7 @@ pub(super) fn atan<S: Simd>(x: f64) -> f64 {
     let y = fma::<S>(t * z, p / q, t);
     // The rounding errors of a quarter and an eighth of a turn.
     let rest = if far {
-        6.123_233_995_736_766e-17
+        QUARTER_LOW
     } else {
         3.061_616_997_868_383e-17
     };
@@ -64,7 +67,7 @@ pub(super) fn atan2<S: Simd>(y: f64, x: f64) -> f64 {
     let base = if steep { FRAC_PI_2 } else { PI };
     // What float64 loses of a quarter and of a half of a turn.
     let rest = if steep {
-        6.123_233_995_736_766e-17
+        QUARTER_LOW
     } else {
         1.224_646_799_147_353_2e-16
     };
@@ -86,7 +89,7 @@ pub(super) fn turned<S: Simd>(x: f64) -> (f64, f64, u64) {
     let shifted = x * FRAC_2_PI + SHIFT;
     let n = shifted - SHIFT;
     let r = fma::<S>(n, -FRAC_PI_2, x);
-    let r = fma::<S>(n, -6.123_233_995_736_766e-17, r);
+    let r = fma::<S>(n, -QUARTER_LOW, r);
     let r = fma::<S>(n, 1.497_384_904_859_169_8e-33, r);
     let z = r * r;
     let s = poly::<S, 6>(
@@ -135,19 +138,47 @@ pub(super) fn tan<S: Simd>(x: f64) -> f64 {
     (if odd { -cos } else { sin }) / (if odd { sin } else { cos })
 }
 
+/// Up to a half the arc sine of a magnitude, beyond that half of what it lacks of a quarter turn, by the
+/// sine of that half.
+#[inline(always)]
+fn arc<S: Simd>(a: f64) -> f64 {
+    let far = a > 0.5;
+    let z = if far { 0.5 - 0.5 * a } else { a * a };
+    let s = if far { z.sqrt() } else { a };
+    // `(asin s - s) / s^3`.
+    let p = poly::<S, 12>(
+        z,
+        [
+            2.816_921_806_088_141_4e-2,
+            -1.074_905_033_969_780_8e-2,
+            1.603_551_434_914_882e-2,
+            7.802_949_477_353_317_5e-3,
+            1.187_549_438_263_692_2e-2,
+            1.392_965_290_232_663_3e-2,
+            1.735_525_995_578_632_3e-2,
+            2.237_204_763_174_451e-2,
+            3.038_194_736_709_848e-2,
+            4.464_285_710_342_364_6e-2,
+            7.500_000_000_020_764e-2,
+            1.666_666_666_666_665e-1,
+        ],
+    );
+    fma::<S>(p * z, s, s)
+}
+
 #[inline(always)]
 pub(super) fn asin<S: Simd>(x: f64) -> f64 {
     let a = x.abs();
-    let rest = if S::FUSED {
-        fma::<S>(-x, x, 1.0)
-    } else {
-        (1.0 - a) * (1.0 + a)
-    };
-    atan::<S>(x / rest.sqrt())
+    let y = arc::<S>(a);
+    let beyond = FRAC_PI_2 - (2.0 * y - QUARTER_LOW);
+    (if a > 0.5 { beyond } else { y }).copysign(x)
 }
 
-/// By the tangent of half the angle, which is precise for small angles.
 #[inline(always)]
 pub(super) fn acos<S: Simd>(x: f64) -> f64 {
-    2.0 * atan::<S>(((1.0 - x) / (1.0 + x)).sqrt())
+    let y = arc::<S>(x.abs());
+    let near = FRAC_PI_2 - (y.copysign(x) - QUARTER_LOW);
+    let back = PI - 2.0 * (y - QUARTER_LOW);
+    let beyond = if x < 0.0 { back } else { 2.0 * y };
+    if x.abs() > 0.5 { beyond } else { near }
 }

@@ -55,41 +55,69 @@ pub(super) fn sigmoid<S: Simd>(x: f64) -> f64 {
     (if x < 0.0 { e } else { 1.0 }) / (1.0 + e)
 }
 
+/// What a function is the logarithm of: a number, what is missing to it, and a number of twos.
+pub(super) type Sum = (f64, f64, f64);
+
+/// That of `ln(1 + t)`, or for a large number `a` of `ln 2a`.
 #[inline(always)]
-pub(super) fn asinh<S: Simd>(x: f64) -> f64 {
+fn sum_of(a: f64, t: f64, large: bool) -> Sum {
+    let (whole, rest) = one_more(t);
+    if large {
+        (a, 0.0, 1.0)
+    } else {
+        (whole, rest, 0.0)
+    }
+}
+
+#[inline(always)]
+pub(super) fn asinh_sum(x: f64) -> Sum {
     let a = x.abs();
     let large = a > LARGE;
     let near = if large { 1.0 } else { a };
     let square = near * near;
-    let t = near + square / (1.0 + (square + 1.0).sqrt());
-    inverse::<S>(a, t, large).copysign(x)
+    sum_of(a, near + square / (1.0 + (square + 1.0).sqrt()), large)
+}
+
+/// The function, by the logarithm of its sum.
+#[inline(always)]
+pub(super) fn asinh_of(x: f64, y: f64) -> f64 {
+    let a = x.abs();
+    (if a == f64::INFINITY { a } else { y }).copysign(x)
 }
 
 #[inline(always)]
-pub(super) fn acosh<S: Simd>(x: f64) -> f64 {
+pub(super) fn acosh_sum(x: f64) -> Sum {
     let large = x > LARGE;
     let t = if large { 1.0 } else { x } - 1.0;
-    let y = inverse::<S>(x, t + (t * (t + 2.0)).sqrt(), large);
+    sum_of(x, t + (t * (t + 2.0)).sqrt(), large)
+}
+
+/// See [`asinh_of`].
+#[inline(always)]
+pub(super) fn acosh_of(x: f64, y: f64) -> f64 {
+    let y = if x == f64::INFINITY { x } else { y };
     if x < 1.0 { f64::NAN } else { y }
 }
 
-/// `ln(1 + t)`, or for a large number `a` `ln 2a`.
 #[inline(always)]
-fn inverse<S: Simd>(a: f64, t: f64, large: bool) -> f64 {
-    let (whole, rest) = one_more(t);
-    let twos = if large { 1.0 } else { 0.0 };
-    let (whole, rest) = if large { (a, 0.0) } else { (whole, rest) };
-    let y = log_plus::<S>(whole, rest, twos);
-    if a == f64::INFINITY { a } else { y }
+pub(super) fn atanh_sum(x: f64) -> Sum {
+    let a = x.abs();
+    sum_of(a, 2.0 * a / (1.0 - a), false)
 }
 
+/// See [`asinh_of`].
 #[inline(always)]
-pub(super) fn atanh<S: Simd>(x: f64) -> f64 {
+pub(super) fn atanh_of(x: f64, y: f64) -> f64 {
     let a = x.abs();
-    let y = 0.5 * double_parts::log1p::<S>(2.0 * a / (1.0 - a));
-    let y = if a == 1.0 { f64::INFINITY } else { y };
+    let y = if a == 1.0 { f64::INFINITY } else { 0.5 * y };
     let y = if a > 1.0 { f64::NAN } else { y };
     y.copysign(x)
+}
+
+/// The natural logarithm of a sum.
+#[inline(always)]
+pub(super) fn log_of<S: Simd>((whole, rest, twos): Sum) -> f64 {
+    log_plus::<S>(whole, rest, twos)
 }
 
 #[inline(always)]

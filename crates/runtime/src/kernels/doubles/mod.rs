@@ -12,6 +12,8 @@ use std::marker::PhantomData;
 
 use super::double_parts as base;
 use super::double_parts::{LOG10_2_HI, LOG10_2_LO, NORMAL};
+#[cfg(target_arch = "x86_64")]
+use super::double_tables;
 use super::math::{Math, rx_math_f64};
 use super::pieces::{OfPieces, pieces};
 use super::simd::{Simd, dispatch};
@@ -62,10 +64,71 @@ impl<S: Simd> OfPieces<f64> for Doubles<S> {
     }
 }
 
+/// What the exponent of a number is multiplied with for a logarithm, in two parts, and the mantissa's
+/// natural logarithm.
+fn base_of(math: Math) -> (f64, f64, f64) {
+    match math {
+        Math::Log => (base::LN2_HI, base::LN2_LO, 1.0),
+        Math::Log2 => (1.0, 0.0, LOG2_E),
+        _ => (LOG10_2_HI, LOG10_2_LO, LOG10_E),
+    }
+}
+
+/// Computes a function of a piece by what AVX-512 has registers for; `false` where there is none of
+/// the function, or of the numbers.
+///
+/// # Safety
+/// The processor has AVX-512.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn by_tables(math: Math, a: &[f64], b: &[f64], c: &mut [f64]) -> bool {
+    let n = c.len();
+    macro_rules! area {
+        ($sum:path, $of:path) => {{
+            let [mut whole, mut rest, mut twos] = [[0.0; super::pieces::PIECE]; 3];
+            for i in 0..n {
+                (whole[i], rest[i], twos[i]) = $sum(a[i]);
+            }
+            double_tables::sums(&whole[..n], &rest[..n], &twos[..n], c);
+            for i in 0..n {
+                c[i] = $of(a[i], c[i]);
+            }
+        }};
+    }
+    // SAFETY: all have as many elements, a multiple of eight, as pieces do.
+    unsafe {
+        match math {
+            Math::Log | Math::Log2 | Math::Log10 => {
+                double_tables::logarithms(base_of(math), a, c);
+            }
+            Math::Asinh => area!(areas::asinh_sum, areas::asinh_of),
+            Math::Acosh => area!(areas::acosh_sum, areas::acosh_of),
+            Math::Atanh => area!(areas::atanh_sum, areas::atanh_of),
+            Math::Pow => {
+                let mut usual = true;
+                for i in 0..n {
+                    usual &= powers::usual(a[i], b[i]);
+                }
+                if !usual {
+                    return false;
+                }
+                double_tables::powers(a, b, c);
+            }
+            _ => return false,
+        }
+    }
+    true
+}
+
 #[inline(always)]
 fn piece<S: Simd>(math: Math, a: &[f64], b: &[f64], c: &mut [f64]) {
     let n = c.len();
     let (a, b) = (&a[..n], &b[..n]);
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: there are tables with AVX-512 only.
+    if S::TABLES && unsafe { by_tables(math, a, b, c) } {
+        return;
+    }
     macro_rules! each {
         ($x:ident => $value:expr) => {
             each!($x, _y => $value)
@@ -104,12 +167,7 @@ fn piece<S: Simd>(math: Math, a: &[f64], b: &[f64], c: &mut [f64]) {
     match math {
         Math::Exp => usual!(x: x.abs() < NORMAL => base::exp_near::<S>(x), base::exp::<S>(x)),
         Math::Log | Math::Log2 | Math::Log10 => {
-            // What the exponent is multiplied with, in two parts, and the mantissa's logarithm.
-            let of = match math {
-                Math::Log => (base::LN2_HI, base::LN2_LO, 1.0),
-                Math::Log2 => (1.0, 0.0, LOG2_E),
-                _ => (LOG10_2_HI, LOG10_2_LO, LOG10_E),
-            };
+            let of = base_of(math);
             usual!(x: base::is_plain(x) => base::log_of_base::<S, true>(x, of),
                 base::log_ends(x, base::log_of_base::<S, false>(x, of)))
         }
@@ -124,9 +182,9 @@ fn piece<S: Simd>(math: Math, a: &[f64], b: &[f64], c: &mut [f64]) {
         Math::Cosh => {
             usual!(x: x.abs() < 22.0 => areas::near_cosh::<S>(x), areas::cosh::<S>(x))
         }
-        Math::Asinh => each!(x => areas::asinh::<S>(x)),
-        Math::Acosh => each!(x => areas::acosh::<S>(x)),
-        Math::Atanh => each!(x => areas::atanh::<S>(x)),
+        Math::Asinh => each!(x => areas::asinh_of(x, areas::log_of::<S>(areas::asinh_sum(x)))),
+        Math::Acosh => each!(x => areas::acosh_of(x, areas::log_of::<S>(areas::acosh_sum(x)))),
+        Math::Atanh => each!(x => areas::atanh_of(x, areas::log_of::<S>(areas::atanh_sum(x)))),
         Math::Erf => each!(x => areas::erf::<S>(x)),
         Math::Sigmoid => each!(x => areas::sigmoid::<S>(x)),
         Math::Atan => each!(x => angles::atan::<S>(x)),

@@ -22,6 +22,7 @@ unsafe impl Simd for Avx512 {
     const NV: usize = 3;
     const FUSED: bool = true;
     const SCALES: bool = true;
+    const TABLES: bool = true;
     type Mask = __mmask16;
     type Lanes = __mmask16;
 
@@ -122,6 +123,23 @@ unsafe impl Simd for Avx512 {
         let m = _mm512_castsi512_ps(half);
         let e = _mm512_mask_add_ps(e, upper, e, _mm512_set1_ps(1.0));
         (Self(m), Self(e))
+    }
+    #[inline(always)]
+    unsafe fn split_evenly(self) -> (Self, Self) {
+        let m = _mm512_getmant_ps::<_MM_MANT_NORM_P75_1P5, _MM_MANT_SIGN_NAN>(self.0);
+        let e = _mm512_getexp_ps(self.0);
+        let one = _mm512_set1_ps(1.0);
+        let below = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(m, one);
+        (Self(m), Self(_mm512_mask_add_ps(e, below, e, one)))
+    }
+    #[inline(always)]
+    unsafe fn sixteenth(self, table: &[f32; 16]) -> Self {
+        // Only the four low bits of an index count.
+        let index = _mm512_srli_epi32::<19>(_mm512_castps_si512(self.0));
+        Self(_mm512_permutexvar_ps(
+            index,
+            _mm512_loadu_ps(table.as_ptr()),
+        ))
     }
     #[inline(always)]
     unsafe fn odd(self) -> __mmask16 {

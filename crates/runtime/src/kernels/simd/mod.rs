@@ -196,6 +196,22 @@ pub unsafe trait Simd: Copy {
     /// for ∞ and NaN for negative numbers and NaN, and `m` some number that is not infinite (NaN where
     /// `e` is, perhaps).
     unsafe fn split(self) -> (Self, Self);
+    /// [`Simd::sixteenth`] looks numbers up in a register, which takes AVX-512.
+    const TABLES: bool = false;
+    /// As [`Simd::split`], with `m` in [¾, 1½): there are no two of one [`Simd::sixteenth`]. Where there
+    /// are tables.
+    #[inline(always)]
+    unsafe fn split_evenly(self) -> (Self, Self) {
+        // SAFETY: as here.
+        unsafe { self.split() }
+    }
+    /// The number of a table at the place that the four bits after the first one of a mantissa are.
+    /// Where there are tables ([`Simd::TABLES`]); else the number itself.
+    #[inline(always)]
+    unsafe fn sixteenth(self, table: &[f32; 16]) -> Self {
+        let _ = table;
+        self
+    }
     /// The lanes whose last bit is 1.
     unsafe fn odd(self) -> Self::Mask;
     /// `self < b`, false for NaN.

@@ -41,13 +41,19 @@ pub const INPUTS: usize = 16;
 pub const OPS: usize = 64;
 /// The maximum number of inputs, constants and temporaries together.
 const OPERANDS: usize = 96;
-/// The size in bytes from which a result is written with non-temporal stores: little of it would
-/// still be cached when it is read.
-pub(crate) const STREAM: usize = 16 << 20;
+/// The bytes for each thread from which a result is written with non-temporal stores.
+const STREAM: usize = 16 << 20;
 /// Operations on elements below which no thread is woken:
 /// `cargo run --release -p relax-runtime --example bench_threads` shows where sharing starts to
 /// pay.
 const SMALL: usize = 1 << 16;
+
+/// Returns whether a result of so many bytes is written with non-temporal stores: little of it would
+/// still be cached when it is read. To memory, several threads write no more than one does; to the
+/// last cache they do.
+pub(crate) fn streams(bytes: usize, threads: usize) -> bool {
+    bytes >= STREAM.saturating_mul(threads)
+}
 
 c_structure! {
     /// As in the C header.
@@ -133,7 +139,7 @@ impl<'a> Plan<'a> {
     /// Decides how strips lie in the axes, and what is done once for each row. `split`: room for the
     /// operations in two parts.
     #[inline]
-    fn choose(&mut self, split: &'a mut uniform::Split) {
+    fn choose(&mut self, split: &'a mut uniform::Split, threads: usize) {
         let v = self.v;
         let (reduced, inputs) = (v.reduced as usize, v.inputs as usize);
         let operands = (v.inputs + v.constants + v.temps) as usize;
@@ -147,7 +153,8 @@ impl<'a> Plan<'a> {
         self.flat = reduced == 0 && flat::pays(out, floats);
         let aligned = (v.out as usize).is_multiple_of(64)
             && (out.rows() == 1 || out.inner().is_multiple_of(16));
-        self.stream = reduced == 0 && floats && !self.flat && aligned && out.count() * 4 >= STREAM;
+        let large = streams(out.count() * 4, threads);
+        self.stream = reduced == 0 && floats && !self.flat && aligned && large;
         if reduced == 0 && (self.flat || out.inner() >= 64) {
             let (steps, rows) = (out.inner_steps(), !self.flat);
             let first = inputs + v.constants as usize;
@@ -462,10 +469,10 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
             if plan.out.count() == 0 {
                 return 0;
             }
-            plan.choose(&mut split);
+            let threads = context.pool.threads();
+            plan.choose(&mut split, threads);
             let plan = &plan;
             let (out, over) = (&plan.out, &plan.over);
-            let threads = context.pool.threads();
             let room = scratch_alloc(context, (plan.room() * threads * 4) as u64).cast::<f32>();
             if room.is_null() {
                 return context.status;

@@ -5,6 +5,9 @@ use super::{INPUTS, Op, Plan, STRIP};
 use crate::kernels::combiner::Combiner;
 use crate::kernels::simd::Simd;
 
+/// Elements of the next row that are asked for while one is reduced.
+const AHEAD: usize = 1024;
+
 /// One step of a reduction, lane by lane.
 #[inline(always)]
 pub(super) unsafe fn combine<S: Simd>(combiner: Combiner, acc: S, x: S) -> S {
@@ -87,21 +90,35 @@ pub(super) unsafe fn rows<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room:
         let start = neutral(p.combiner);
         let steps = p.over.inner_steps();
         // Elements that are reduced as they are, where they lie, need no memory.
-        let copied = matches!(p.ops, [op] if op.op() == Op::Copy && steps[op.args[0] as usize % INPUTS] == 1);
+        let only = p.ops[0].args[0] as usize % INPUTS;
+        let copied = p.ops.len() == 1 && p.ops[0].op() == Op::Copy && steps[only] == 1;
         let piece = if copied { 4 * STRIP } else { STRIP };
         let (n, outer) = (p.over.inner(), p.over.rows());
         let inner = p.out.inner();
         let out_steps = p.out.inner_steps();
         let zero: Offsets = [0; INPUTS];
-        let (mut base, mut at) = (zero, zero);
+        let (mut base, mut after) = (zero, zero);
         for element in begin..end {
             p.out.row(element / inner, &zero, &mut base);
             for (b, s) in base.iter_mut().zip(&out_steps) {
                 *b += (element % inner) as isize * s;
             }
             let mut total = f64::from(start);
+            if outer > 0 {
+                p.over.row(0, &base, &mut after);
+            }
             for row in 0..outer {
-                p.over.row(row, &base, &mut at);
+                let mut at = after;
+                if row + 1 < outer {
+                    p.over.row(row + 1, &base, &mut after);
+                    if copied {
+                        // Elsewhere, where no processor expects it.
+                        let next = p.data[only].wrapping_offset(after[only]);
+                        for line in (0..n.min(AHEAD)).step_by(16) {
+                            S::prefetch(next.wrapping_add(line));
+                        }
+                    }
+                }
                 let mut first = 0;
                 while first < n {
                     let len = (n - first).min(piece);

@@ -139,13 +139,17 @@ pub(super) unsafe fn chained(
 /// Blocks of elements.
 #[cfg(target_arch = "x86_64")]
 mod blocks {
-    use super::{Chain, Op, Operand, SLOTS, Step};
+    use super::{Chain, Op, Operand, SLOTS, STEPS, Step};
     use crate::kernels::narrowing::Narrowing;
+    use std::mem::MaybeUninit;
 
     /// Vectors of a block that passes through all steps at once.
     const BLOCK: usize = 8;
     /// The most elements of a block.
     const WIDE: usize = 16 * BLOCK;
+
+    /// The values of a block.
+    type Slots<S> = [[S; BLOCK]; SLOTS];
 
     /// See [`super::chained`].
     #[inline(always)]
@@ -159,21 +163,40 @@ mod blocks {
         let wide = S::LANES * BLOCK;
         // SAFETY: operands have `n` elements, of which a block is whole or copied to whole lines.
         unsafe {
-            let mut slots = [[S::splat(0.0); BLOCK]; SLOTS];
+            // What a step reads was written before.
+            let mut room = MaybeUninit::<Slots<S>>::uninit();
+            let slots = room.as_mut_ptr();
             let mut lying = [(0, std::ptr::null()); SLOTS];
-            let mut count = 0;
+            // Values that are one number for all elements, a bit for each.
+            let (mut count, mut fixed) = (0, 0u32);
             for (slot, operand) in operands.iter().enumerate() {
+                fixed |= 1 << slot;
                 match *operand {
                     Operand::Lies(at) => {
                         lying[count] = (slot, at);
                         count += 1;
+                        fixed &= !(1 << slot);
                     }
-                    Operand::One(at) => slots[slot] = [S::widened_one::<BRAIN>(at); BLOCK],
-                    Operand::Number(x) => slots[slot] = [S::splat(x); BLOCK],
+                    Operand::One(at) => (*slots)[slot] = [S::widened_one::<BRAIN>(at); BLOCK],
+                    Operand::Number(x) => (*slots)[slot] = [S::splat(x); BLOCK],
                 }
             }
             let mut line = [0u16; WIDE];
             let steps = &chain.steps[..chain.count];
+            let last = chain.count.saturating_sub(1);
+            // Those that give such a value are done for the first block only. For each step, which of
+            // its operands are one.
+            let (mut again, mut places) = (0u32, [0u32; STEPS]);
+            for (k, step) in steps.iter().enumerate() {
+                let is_fixed = |place: usize| fixed >> (step.args[place] % 32) & 1;
+                let mut reads = (0..4).filter(|&place| step.op.reads(place));
+                places[k] = reads.clone().fold(0, |some, p| some | is_fixed(p) << p);
+                let once = steps.iter().filter(|s| s.to == step.to).count() == 1;
+                match k < last && once && reads.all(|p| is_fixed(p) == 1) {
+                    true => fixed |= 1 << (step.to % 32),
+                    false => again |= 1 << k,
+                }
+            }
             let mut i = 0;
             while i < n {
                 let part = (n - i).min(wide);
@@ -184,15 +207,21 @@ mod blocks {
                         from = line.as_ptr();
                     }
                     for v in 0..BLOCK {
-                        slots[slot][v] = S::widened::<BRAIN>(from.add(S::LANES * v));
+                        (*slots)[slot][v] = S::widened::<BRAIN>(from.add(S::LANES * v));
                     }
                 }
                 let to = to.add(i);
                 let whole = if part < wide { line.as_mut_ptr() } else { to };
                 for (k, step) in steps.iter().enumerate() {
-                    let last = k + 1 == steps.len();
-                    let out = if last { whole } else { std::ptr::null_mut() };
-                    apply::<S, BRAIN>(step, &mut slots, out);
+                    if i > 0 && again >> k & 1 == 0 {
+                        continue;
+                    }
+                    let out = if k == last {
+                        whole
+                    } else {
+                        std::ptr::null_mut()
+                    };
+                    apply::<S, BRAIN>((step, places[k]), slots, out);
                 }
                 if part < wide {
                     std::ptr::copy_nonoverlapping(line.as_ptr(), to, part);
@@ -202,58 +231,86 @@ mod blocks {
         }
     }
 
-    /// One step, on a block of values. What the last one gives goes to `out`, which is null before.
+    /// A vector of an operand's block; the first one where the operand is one of those `HELD`, a bit
+    /// for each.
+    #[inline(always)]
+    unsafe fn operand<S: Narrowing, const HELD: u32>(
+        step: &Step,
+        slots: *const Slots<S>,
+        place: usize,
+        v: usize,
+    ) -> S {
+        let from = usize::from(step.args[place]) % SLOTS;
+        let v = if HELD >> place & 1 == 0 { v } else { 0 };
+        // SAFETY: the operand's block was written.
+        unsafe { (*slots)[from][v] }
+    }
+
+    /// One step, on a block of values, of whose operands those that are `fixed`, a bit for each, are
+    /// read once if most steps of the kind have such ones. What the last step gives goes to `out`,
+    /// which is null before.
     #[inline(always)]
     #[allow(clippy::needless_range_loop)]
     unsafe fn apply<S: Narrowing, const BRAIN: bool>(
-        step: &Step,
-        slots: &mut [[S; BLOCK]; SLOTS],
+        (step, fixed): (&Step, u32),
+        slots: *mut Slots<S>,
         out: *mut u16,
     ) {
-        let [a, b, c, d] = step.args.map(|k| &slots[usize::from(k) % SLOTS]);
         // SAFETY: arithmetic of vectors, whose instruction set the callers enable; `out` has room for a
         // block.
         unsafe {
             let mut y = [S::splat(0.0); BLOCK];
+            macro_rules! held {
+                ($held:literal: ($($x:ident = $place:literal),+ => $value:expr)) => {
+                    for v in 0..BLOCK {
+                        $(let $x = operand::<S, $held>(step, slots, $place, v);)+
+                        y[v] = $value;
+                    }
+                };
+            }
             macro_rules! each {
-                (|$v:ident| $value:expr) => {
-                    for $v in 0..BLOCK {
-                        y[$v] = $value;
+                ($($held:literal)|* : $rest:tt) => {
+                    match fixed {
+                        $($held => held!($held: $rest),)*
+                        _ => held!(0: $rest),
                     }
                 };
             }
             let opposite = S::splat(-1.0);
             match step.op {
-                Op::Copy => y = *a,
-                Op::Add => each!(|v| a[v].add(b[v])),
-                Op::Sub => each!(|v| a[v].sub(b[v])),
-                Op::Mul => each!(|v| a[v].mul(b[v])),
-                Op::Div => each!(|v| a[v].div(b[v])),
-                Op::Min => each!(|v| a[v].min(b[v])),
-                Op::Max => each!(|v| a[v].max(b[v])),
-                Op::MaxMin => each!(|v| a[v].max(b[v]).min(c[v])),
-                Op::MinMax => each!(|v| a[v].min(b[v]).max(c[v])),
-                Op::Neg => each!(|v| S::splat(-0.0).sub(a[v])),
-                Op::Abs => each!(|v| a[v].abs()),
-                Op::Sqrt => each!(|v| a[v].sqrt()),
-                Op::Floor => each!(|v| a[v].floor()),
-                Op::Ceil => each!(|v| a[v].mul(opposite).floor().mul(opposite)),
-                Op::Trunc => each!(|v| a[v].abs().floor().copysign(a[v])),
-                Op::RoundEven => each!(|v| a[v].round()),
-                Op::SelectLt => each!(|v| S::select(a[v].lt(b[v]), c[v], d[v])),
-                Op::SelectLe => each!(|v| {
-                    let equal = S::select(a[v].eq(b[v]), c[v], d[v]);
-                    S::select(a[v].lt(b[v]), c[v], equal)
-                }),
-                Op::SelectEq => each!(|v| S::select(a[v].eq(b[v]), c[v], d[v])),
+                Op::Copy => each!(: (a = 0 => a)),
+                Op::Add => each!(1 | 2: (a = 0, b = 1 => a.add(b))),
+                Op::Sub => each!(1 | 2: (a = 0, b = 1 => a.sub(b))),
+                Op::Mul => each!(1 | 2: (a = 0, b = 1 => a.mul(b))),
+                Op::Div => each!(1 | 2: (a = 0, b = 1 => a.div(b))),
+                Op::Min => each!(1 | 2: (a = 0, b = 1 => a.min(b))),
+                Op::Max => each!(1 | 2: (a = 0, b = 1 => a.max(b))),
+                Op::MaxMin => each!(6: (a = 0, b = 1, c = 2 => a.max(b).min(c))),
+                Op::MinMax => each!(6: (a = 0, b = 1, c = 2 => a.min(b).max(c))),
+                Op::Neg => each!(: (a = 0 => S::splat(-0.0).sub(a))),
+                Op::Abs => each!(: (a = 0 => a.abs())),
+                Op::Sqrt => each!(: (a = 0 => a.sqrt())),
+                Op::Floor => each!(: (a = 0 => a.floor())),
+                Op::Ceil => each!(: (a = 0 => a.mul(opposite).floor().mul(opposite))),
+                Op::Trunc => each!(: (a = 0 => a.abs().floor().copysign(a))),
+                Op::RoundEven => each!(: (a = 0 => a.round())),
+                Op::SelectLt => each!(2 | 5 | 14: (a = 0, b = 1, c = 2, d = 3 => {
+                    S::select(a.lt(b), c, d)
+                })),
+                Op::SelectLe => each!(: (a = 0, b = 1, c = 2, d = 3 => {
+                    S::select(a.lt(b), c, S::select(a.eq(b), c, d))
+                })),
+                Op::SelectEq => each!(2: (a = 0, b = 1, c = 2, d = 3 => S::select(a.eq(b), c, d))),
                 // No step has any other.
                 _ => {}
             }
             if step.rounds {
-                each!(|v| y[v].rounded::<BRAIN>());
+                for v in 0..BLOCK {
+                    y[v] = y[v].rounded::<BRAIN>();
+                }
             }
             if out.is_null() {
-                slots[usize::from(step.to) % SLOTS] = y;
+                (*slots)[usize::from(step.to) % SLOTS] = y;
                 return;
             }
             for v in 0..BLOCK {

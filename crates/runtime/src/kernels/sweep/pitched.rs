@@ -5,6 +5,7 @@
 //! and left out. What is read there lies between what is read for the first and for the last row.
 
 use super::space::Space;
+use crate::kernels::strided::copy_row;
 
 /// Elements of a row from which it is reduced alone.
 const SHORT: usize = 64;
@@ -26,8 +27,9 @@ pub(super) struct Pitched {
 
 impl Pitched {
     /// The rows of a result whose input is read in steps of `step`; a long row has at most `longest`
-    /// elements. `None` where rows are better reduced alone.
-    pub(super) fn of(out: &Space, step: usize, longest: usize) -> Option<Self> {
+    /// elements, of which to compute `little` takes less than to begin another one. `None` where rows
+    /// are better reduced alone.
+    pub(super) fn of(out: &Space, step: usize, longest: usize, little: usize) -> Option<Self> {
         let inner = out.inner();
         if inner >= SHORT {
             return None;
@@ -37,7 +39,8 @@ impl Pitched {
             let (extent, along) = out.axis(axis, 0);
             let pitch = usize::try_from(along).ok().filter(|a| a % step == 0)? / step;
             let most = longest.checked_sub(one)? / pitch.max(1) + 1;
-            if pitch < one || pitch > WASTE * needed || most < 2 {
+            let wastes = pitch > WASTE * needed && pitch > little;
+            if pitch < one || wastes || most < 2 {
                 break;
             }
             axes.insert(0, (extent, pitch));
@@ -120,10 +123,7 @@ impl Pitched {
         unsafe {
             for _ in 0..rows / many.max(1) {
                 for row in 0..many {
-                    let from = from.add(row * pitch);
-                    for i in 0..self.inner {
-                        *to.add(i) = *from.add(i);
-                    }
+                    copy_row(from.add(row * pitch), to, self.inner);
                     to = to.add(self.inner);
                 }
                 // On along the axes before.

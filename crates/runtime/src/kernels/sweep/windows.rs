@@ -33,6 +33,8 @@ const FAR: isize = 512;
 const PIECE: usize = 8 << 10;
 /// The size in bytes of lines that are copied.
 const ROOM: usize = 24 << 10;
+/// Bytes that are read in the time that the beginning of a row takes.
+const LITTLE: usize = 8 << 10;
 /// Operations on elements below which no thread is woken.
 const SMALL: usize = 1 << 15;
 
@@ -143,7 +145,8 @@ impl Windows {
             true => self.room_for(size),
             false => PIECE / size,
         };
-        let pitched = Pitched::of(&p.out, self.step, longest.min(PIECE / size));
+        let little = LITTLE / size / places.len().max(1);
+        let pitched = Pitched::of(&p.out, self.step, longest.min(PIECE / size), little);
         if pitched.is_none() {
             self.chunks.clear();
         }
