@@ -537,6 +537,11 @@ fn described_bytes(weight: *const i8, sizes: RxConv2dSizes, steps: [i64; 3]) -> 
         low: 0,
         high: 0,
         layout: conv::Layout::Nhwc as i32,
+        shift: std::ptr::null(),
+        least: 0.0,
+        most: 0.0,
+        floats: 0,
+        reserved: 0,
     }
 }
 

@@ -15,12 +15,12 @@ use crate::{
     BinOp, Buf, Buffer, Compute, Ex, ExKind, Hint, Program, Role, Stage, UnOp, Var, visit_expr,
 };
 
-/// A product and the stage that makes bytes of its sums.
+/// A product and the stage that makes bytes, or floats, of its sums.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FusedBytes {
     /// The sums.
     pub sums: Buf,
-    /// The bytes.
+    /// The bytes, or the floats.
     pub bytes: Buf,
     /// The hint of the sums, with operands as they were before zero points were subtracted.
     pub hint: Hint,
@@ -28,7 +28,7 @@ pub struct FusedBytes {
     pub zeros: [Ex; 2],
     /// The way from sums to bytes.
     pub rescale: Rescale,
-    /// The bounds of the result.
+    /// The bounds of bytes.
     pub bounds: (i64, i64),
 }
 
@@ -50,6 +50,15 @@ pub enum Rescale {
         /// Bias, left, factor, half, right and zero.
         tables: [Buf; 6],
     },
+    /// `float32(sum) * factor + shift` within bounds: no bytes, but floats.
+    Real {
+        /// A factor, or one per channel, `float32`.
+        factor: Buf,
+        /// A number per channel, `float32`.
+        shift: Option<Buf>,
+        /// The least and the largest result.
+        bounds: [f32; 2],
+    },
 }
 
 impl FusedBytes {
@@ -58,6 +67,7 @@ impl FusedBytes {
         match &self.rescale {
             Rescale::Float { bias, factor, .. } => bias.iter().chain([factor]).copied().collect(),
             Rescale::Fixed { tables } => tables.to_vec(),
+            Rescale::Real { factor, shift, .. } => shift.iter().chain([factor]).copied().collect(),
         }
     }
 }
@@ -83,8 +93,10 @@ pub fn find<'p>(program: Cow<'p, Program>) -> (Cow<'p, Program>, Vec<FusedBytes>
             && all.iter().all(|f| f.bytes != c.out)
         {
             let bytes = c.out;
-            let made = fixed(&program, c, (sums, product.channel))
-                .or_else(|| floats(&mut program, q, (sums, product.channel)));
+            let of = (sums, product.channel);
+            let made = fixed(&program, c, of)
+                .or_else(|| floats(&mut program, q, of))
+                .or_else(|| reals(&mut program, q, of));
             all.extend(made.map(|(rescale, bounds)| FusedBytes {
                 sums,
                 bytes,
@@ -149,6 +161,29 @@ fn floats(
     Some((rescale, found.bounds))
 }
 
+/// The same of stage `q`, if it makes floats of sums; its bounds are in the way.
+fn reals(
+    program: &mut Cow<'_, Program>,
+    q: usize,
+    (sums, channel): (Buf, usize),
+) -> Option<(Rescale, (i64, i64))> {
+    let Stage::Compute(c) = &program.stages[q] else {
+        return None;
+    };
+    let found = real(program, c, &c.value, (sums, channel))?;
+    let (axis, extent) = (c.axes[channel], program.bufs[sums].shape[channel].clone());
+    let channels = (Some(axis), extent);
+    let (factor, inserted) = table_of(program, q, &found.factor, (&channels, true), "factor");
+    let q = q + usize::from(inserted);
+    let shift = (found.shift).map(|s| table_of(program, q, &s, (&channels, false), "shift").0);
+    let rescale = Rescale::Real {
+        factor,
+        shift,
+        bounds: found.bounds,
+    };
+    Some((rescale, (0, 0)))
+}
+
 fn out_of(program: &Program, k: usize) -> Option<Buf> {
     match &program.stages[k] {
         Stage::Compute(c) => Some(c.out),
@@ -182,6 +217,7 @@ fn beginning(program: &Program, k: usize) -> Option<(usize, Ex, Buf)> {
     let (q, c) = only_reader(program, k, out)?;
     let begins = |e: &Ex| {
         rescaled(program, c, e, (out, channel)).is_some()
+            || real(program, c, e, (out, channel)).is_some()
             || is_requantised(program, c, e, (out, channel))
     };
     if begins(&c.value) {
@@ -225,7 +261,10 @@ fn product(program: &Program, k: usize) -> Option<Product> {
             };
             let weights = both[0].zip(both[1]).map(|(a, b)| a * b);
             let each = [weights, at(*data, channel), at(c.out, channel)];
-            (channel, *groups == 1 || each == [Some(*groups); 3])
+            // Groups have whole quads of channels.
+            let quads = at(*data, channel).is_some_and(|c| c % (4 * groups) == 0);
+            let fits = *groups == 1 || quads || each == [Some(*groups); 3];
+            (channel, fits)
         }
         Hint::Gemm { transpose_a, .. } => (last, !transpose_a),
         _ => return None,
@@ -294,16 +333,7 @@ fn rescaled(
         return None;
     };
     let bias = added(program, c, sum, out)?;
-    let channel = c.axes.get(channel)?;
-    let by_channel = |e: &Ex| {
-        let mut only = true;
-        visit_expr(e, |x| match x.kind() {
-            ExKind::Var(v) => only &= v == channel || !c.axes.contains(v),
-            ExKind::Load(b, _) => only &= *b != out,
-            _ => {}
-        });
-        only
-    };
+    let by_channel = |e: &Ex| by_channel(c, e, (out, channel));
     let fits = by_channel(factor) && bias.as_ref().is_none_or(by_channel);
     let zero_fits = zero.abs() <= 1 << 20;
     (fits && zero_fits).then(|| Found {
@@ -312,6 +342,67 @@ fn rescaled(
         zero,
         bounds,
     })
+}
+
+/// Returns whether an expression of a stage depends on no axis but that of channels, and not on the
+/// sums.
+fn by_channel(c: &Compute, e: &Ex, (out, channel): (Buf, usize)) -> bool {
+    let channel = c.axes.get(channel);
+    let mut only = true;
+    visit_expr(e, |x| match x.kind() {
+        ExKind::Var(v) => only &= Some(v) == channel || !c.axes.contains(v),
+        ExKind::Load(b, _) => only &= *b != out,
+        _ => {}
+    });
+    only
+}
+
+/// The numbers of a stage that makes floats of sums, as expressions.
+struct Real {
+    factor: Ex,
+    shift: Option<Ex>,
+    bounds: [f32; 2],
+}
+
+/// Matches the numbers of an expression of a stage that makes floats of the sums `out`, whose channels
+/// come last.
+fn real(program: &Program, c: &Compute, value: &Ex, (out, channel): (Buf, usize)) -> Option<Real> {
+    let (steps, low, high) = bounded(value);
+    if value.dtype() != DType::F32 || channel + 1 != c.axes.len() || depthwise(program, out) {
+        return None;
+    }
+    let by_channel = |e: &Ex| by_channel(c, e, (out, channel));
+    let sums = |e: &Ex| match e.kind() {
+        ExKind::Cast(x) => own_element(program, c, x) == Some(out),
+        _ => false,
+    };
+    let factor = |e: &Ex| match e.kind() {
+        ExKind::Binary(BinOp::Mul, a, b) if sums(a) && by_channel(b) => Some(b.clone()),
+        ExKind::Binary(BinOp::Mul, a, b) if sums(b) && by_channel(a) => Some(a.clone()),
+        _ => None,
+    };
+    let (factor, shift) = match (factor(steps), steps.kind()) {
+        (Some(factor), _) => (factor, None),
+        (None, ExKind::Binary(BinOp::Add, a, b)) => match (factor(a), factor(b)) {
+            (Some(factor), _) if by_channel(b) => (factor, Some(b.clone())),
+            (_, Some(factor)) if by_channel(a) => (factor, Some(a.clone())),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let bounds = [low as f32, high as f32];
+    Some(Real {
+        factor,
+        shift,
+        bounds,
+    })
+}
+
+/// Returns whether sums are those of a convolution in groups of one channel.
+fn depthwise(program: &Program, out: Buf) -> bool {
+    let shape = |b: Buf| program.bufs[b].shape.last().and_then(Ex::as_int);
+    matches!(program.hint(out), Some(Hint::Conv2d { groups, data, .. })
+        if *groups > 1 && shape(*data) == Some(*groups))
 }
 
 /// What is added to the stage's own element of `out`; the inner `None` for nothing.

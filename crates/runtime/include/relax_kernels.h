@@ -238,7 +238,11 @@ typedef struct RxConv2dQ8 {
   int32_t x_zero;                 /* 252: taken off every element of x; padding is 0 after that */
   int32_t y_zero, low, high;      /* 256, 260, 264 */
   int32_t layout;                 /* 268: RX_NCHW or RX_NHWC, of x and y */
-} RxConv2dQ8;                     /* 272 bytes */
+  const float *shift;             /* 272: added to products where results are floats: NULL, or [o] */
+  float least, most;              /* 280, 284: the bounds of floats */
+  int32_t floats;                 /* 288: whether results are float: products, within bounds. RX_NHWC, not depthwise */
+  int32_t reserved;               /* 292 */
+} RxConv2dQ8;                     /* 296 bytes */
 int32_t rx_conv2d_q8(RxContext *ctx, const RxConv2dQ8 *conv);
 int64_t rx_conv2d_q8_pack_size(const RxConv2dQ8 *conv); /* in bytes */
 void rx_conv2d_q8_pack(const RxConv2dQ8 *conv, void *out);

@@ -301,7 +301,9 @@ described! {
         let longs = [v.left, v.multiplier, v.half, v.right];
         (longs.iter()).for_each(|&table| reach.all("table", table, 8, &numbers));
         reach.all("table", v.zero, 4, &numbers);
-        reach.all("result", v.y.cast_const(), 1, &[s.n, s.o, s.oh, s.ow]);
+        reach.all("shift", v.shift, 4, &[s.o * i64::from(!v.shift.is_null())]);
+        let size = if v.floats == 0 { 1 } else { 4 };
+        reach.all("result", v.y.cast_const(), size, &[s.n, s.o, s.oh, s.ow]);
     };
     /// `rx_conv2d_i32`.
     conv_i32 = |reach, v: RxConv2dI32| {

@@ -38,6 +38,21 @@ const CASES: &[Case] = &[
     ([1, 17, 3, 21], [17, 1, 9], [1, 3], [0, 4], [1, 2], 17),
     ([1, 130, 4, 4], [130, 3, 3], [3, 5], [2, 3], [2, 2], 130),
     ([1, 8, 5, 6], [8, 3, 3], [1, 1], [-1, -1], [1, 1], 8),
+    // Groups: several in a panel, each with panels of its own.
+    ([1, 32, 6, 7], [32, 3, 3], [1, 1], [1, 1], [1, 1], 8),
+    ([2, 40, 5, 6], [40, 3, 3], [2, 2], [1, 1], [1, 1], 5),
+    ([1, 144, 4, 9], [144, 1, 1], [1, 1], [0, 0], [1, 1], 9),
+    ([1, 80, 3, 3], [80, 1, 1], [1, 1], [0, 0], [1, 1], 20),
+    ([1, 20, 6, 6], [20, 2, 3], [1, 2], [1, 2], [2, 1], 5),
+    ([1, 48, 5, 5], [48, 3, 3], [1, 1], [1, 1], [1, 1], 2),
+    ([2, 8, 7, 5], [36, 3, 3], [1, 1], [1, 1], [1, 1], 2),
+    ([1, 24, 4, 4], [9, 1, 1], [1, 1], [0, 0], [1, 1], 3),
+    ([1, 144, 3, 4], [146, 3, 1], [1, 1], [1, 0], [1, 1], 2),
+    // Few channels, more pixels than a tile has.
+    ([1, 8, 5, 13], [16, 3, 3], [1, 1], [1, 1], [1, 1], 1),
+    ([1, 16, 7, 7], [13, 1, 1], [1, 1], [0, 0], [1, 1], 1),
+    ([1, 4, 9, 9], [32, 3, 3], [1, 1], [1, 1], [1, 1], 1),
+    ([1, 4, 9, 9], [18, 3, 3], [1, 1], [1, 1], [1, 1], 1),
     // No output.
     ([0, 4, 3, 3], [8, 1, 1], [1, 1], [0, 0], [1, 1], 1),
 ];
@@ -99,6 +114,8 @@ struct Way {
     first: bool,
     /// Whether factors are so large that products leave 32 bits.
     large: bool,
+    /// Whether results are floats.
+    floats: bool,
 }
 
 /// Tables of numbers in fixed point.
@@ -140,6 +157,7 @@ fn check(ctx: *mut RxContext, case: Case, way: Way) {
         fixed,
         first,
         large,
+        floats,
     } = way;
     let ([n, c, h, w], [o, kh, kw], step, pad, apart, groups) = case;
     let out = |size: i64, window: i64, k: usize| {
@@ -171,7 +189,9 @@ fn check(ctx: *mut RxContext, case: Case, way: Way) {
         (17, 17, 255)
     };
     let tables = Fixed::of(&factor, y_zero, packed);
-    let mut y = vec![0x55u8; (n * oh * ow * o) as usize];
+    let shift: Vec<f32> = (0..o).map(|i| (i % 9) as f32 - 4.5).collect();
+    let size = if floats { 4 } else { 1 };
+    let mut y = vec![0x55u8; (n * oh * ow * o * size) as usize];
     let mut v = RxConv2dQ8 {
         sizes: RxConv2dSizes {
             n,
@@ -221,6 +241,11 @@ fn check(ctx: *mut RxContext, case: Case, way: Way) {
         low,
         high,
         layout: if first { Layout::Nchw } else { Layout::Nhwc } as i32,
+        shift: if one { null() } else { shift.as_ptr() },
+        least: -40.0,
+        most: 90.0,
+        floats: i32::from(floats),
+        reserved: 0,
     };
     // SAFETY: all arrays have the sizes that the descriptor states.
     let room = unsafe { rx_conv2d_q8_pack_size(&v) };
@@ -240,7 +265,7 @@ fn check(ctx: *mut RxContext, case: Case, way: Way) {
             i32::from(b)
         }
     };
-    for (at, &found) in y.iter().enumerate() {
+    for (at, found) in y.chunks_exact(size as usize).enumerate() {
         let p = at as i64;
         let (image, oy, ox, filter) = if first {
             (p / (o * oh * ow), p / ow % oh, p % ow, p / (oh * ow) % o)
@@ -266,13 +291,20 @@ fn check(ctx: *mut RxContext, case: Case, way: Way) {
         }
         let bias = if one { 0 } else { bias[filter as usize] };
         let table = if one { 0 } else { filter as usize };
+        if let [_, _, _, _] = found {
+            let shift = if one { 0.0 } else { shift[table] };
+            let want = ((sum + bias) as f32 * factor[table] + shift).clamp(-40.0, 90.0);
+            let found = f32::from_le_bytes(found.try_into().unwrap());
+            assert_eq!(found, want, "{case:?} {way:?} at {at}");
+            continue;
+        }
         let want = if fixed {
             tables.bring(sum + bias, table).min(high).max(low)
         } else {
             let steps = ((sum + bias) as f32 * factor[table]).round_ties_even() + y_zero as f32;
             steps.max(low as f32).min(high as f32) as i32
         };
-        assert_eq!(value(found), want, "{case:?} {way:?} at {at}");
+        assert_eq!(value(found[0]), want, "{case:?} {way:?} at {at}");
     }
 }
 
@@ -289,10 +321,16 @@ fn bytes_are_those_of_plain_loops() {
                     fixed: bit(3),
                     first: bit(4),
                     large: false,
+                    floats: false,
                 };
                 check(ctx, case, way);
                 if bits < 2 {
                     check(ctx, case, Way { large: true, ..way });
+                }
+                let ([_, c, _, _], .., groups) = case;
+                if bits < 8 && (groups == 1 || groups < c) {
+                    let floats = true;
+                    check(ctx, case, Way { floats, ..way });
                 }
             }
         }
@@ -330,14 +368,26 @@ fn what_is_no_such_convolution_is_refused() {
             low: 0,
             high: 255,
             layout: Layout::Nhwc as i32,
+            shift: null(),
+            least: 0.0,
+            most: 0.0,
+            floats: 0,
+            reserved: 0,
         };
         // SAFETY: nothing is read from what is refused.
         unsafe {
-            assert_ne!(rx_conv2d_q8(ctx, &v), 0, "two groups of channels");
+            assert_ne!(
+                rx_conv2d_q8(ctx, &v),
+                0,
+                "groups of channels that are no quads"
+            );
             v.sizes.groups = 1;
-            v.x_zero = 256;
-            assert_ne!(rx_conv2d_q8(ctx, &v), 0, "a zero point that is no byte");
-            v.x_zero = 0;
+            (v.x_zero, v.sizes.pad_t) = (256, 1);
+            assert_ne!(rx_conv2d_q8(ctx, &v), 0, "padding that is no byte");
+            (v.x_zero, v.sizes.pad_t) = (0, 0);
+            (v.floats, v.layout) = (1, Layout::Nchw as i32);
+            assert_ne!(rx_conv2d_q8(ctx, &v), 0, "floats with channels first");
+            (v.floats, v.layout) = (0, Layout::Nhwc as i32);
             assert_ne!(
                 rx_conv2d_q8(ctx, &v),
                 0,

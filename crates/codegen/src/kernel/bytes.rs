@@ -94,6 +94,28 @@ impl Kernel<'_, '_, '_> {
     /// Writes what brings sums to another scale; returns the number that is added to all results.
     fn put_rescale(&mut self, f: &Descriptor<RxConv2dQ8>, rescale: &Rescale) -> i64 {
         let (factors, zero) = match rescale {
+            Rescale::Real {
+                factor,
+                shift,
+                bounds,
+            } => {
+                let (at, factors) = self.of(*factor);
+                let [least, most] = bounds.map(|b| self.b.ins().f32const(b));
+                self.put(
+                    f,
+                    fields!(RxConv2dQ8 {
+                        factor: at,
+                        least: least,
+                        most: most
+                    }),
+                );
+                if let Some(shift) = shift {
+                    let (shift, _) = self.of(*shift);
+                    self.put(f, fields!(RxConv2dQ8 { shift: shift }));
+                }
+                self.put_ints(f, fields!(RxConv2dQ8 { floats: 1 }));
+                (factors, 0)
+            }
             Rescale::Float { bias, factor, zero } => {
                 let (at, factors) = self.of(*factor);
                 self.put(f, fields!(RxConv2dQ8 { factor: at }));

@@ -140,20 +140,28 @@ fn out_one_of(cx: &RelCx<'_>, allowed: &[DType]) -> RelResult {
 }
 
 /// Requires the weight's scale to be a scalar or to have one number for each output channel.
-fn weight_scale(cx: &mut RelCx<'_>) -> RelResult {
+fn weight_scale(cx: &mut RelCx<'_>, transposed: bool) -> RelResult {
+    let (data, _) = shaped(cx, 0)?;
     let (dims, _) = shaped(cx, 1)?;
-    let layout = cx.attr("kernel_layout").as_str().unwrap_or("").to_owned();
-    let at = |letter: char| layout.find(letter);
+    let place = |cx: &RelCx<'_>, attr: &str, letter| cx.attr(attr).as_str()?.find(letter);
+    let at = |letter| place(cx, "kernel_layout", letter);
     let Some(dims) = dims else {
         return Ok(());
     };
-    let extent = match (
+    let groups = cx.int("groups")?;
+    let (o, i) = (
         at('O').and_then(|a| dims.get(a)),
         at('I').and_then(|a| dims.get(a)),
-    ) {
-        (Some(o), _) if cx.int("groups")? == 1 => o.clone(),
+    );
+    // Of a depthwise weight, the inputs are the outputs of each channel, as in the relation.
+    let channels = place(cx, "data_layout", 'C').and_then(|a| data.as_ref()?.get(a));
+    let group = Dim::from(groups);
+    let depthwise = channels.is_none_or(|c| *c == group) && o == Some(&group);
+    let extent = match (o, i) {
+        (Some(o), _) if groups == 1 || !(depthwise || transposed) => o.clone(),
         (Some(o), Some(i)) => o * i,
         _ => {
+            let layout = cx.attr("kernel_layout").as_str().unwrap_or("").to_owned();
             return cx.refuse(
                 Subject::Attr("kernel_layout"),
                 format!("`kernel_layout=\"{layout}\"` does not fit the weight"),
@@ -172,7 +180,7 @@ fn conv_rel(cx: &mut RelCx<'_>, n: usize) -> RelResult {
     scalar(cx, 2, DType::I32, "data's zero point")?;
     cx.tensor(3)?;
     scalar(cx, 4, DType::F32, "data's scale")?;
-    weight_scale(cx)?;
+    weight_scale(cx, false)?;
     let (out, dtype) = conv_result(cx, n, None)?;
     cx.set_tensor(out, dtype)
 }
@@ -192,7 +200,7 @@ fn conv2d_transpose(cx: &mut RelCx<'_>) -> RelResult {
         "the weight's zero point",
     )?;
     scalar_or_vector(cx, 4, DType::F32, &Dim::ONE, "data's scale")?;
-    weight_scale(cx)?;
+    weight_scale(cx, true)?;
     let (out, dtype) = transpose_result(cx, 2)?;
     cx.set_tensor(out, dtype)
 }

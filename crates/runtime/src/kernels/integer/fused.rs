@@ -13,8 +13,8 @@ use std::ffi::c_void;
 use super::Scratch;
 use super::fused_compute::{Part, compute};
 use super::fused_rows::lane;
-use super::fused_scales::MOST;
-use super::fused_tile::{PANEL, PIXELS, Tile};
+use super::fused_scales::{MOST, Tables};
+use super::fused_tile::{BLOCK, PANEL, PIXELS, Picks, Tile};
 use super::fused_walk::{Image, Pixels, Source, Tiles, Walk};
 use crate::c_structure;
 use crate::context::{RxContext, Status, guard};
@@ -72,6 +72,18 @@ c_structure! {
         pub high: i32,
         /// A [`Layout`](crate::kernels::conv::Layout), of images and results.
         pub layout: i32,
+        /// Added to the products of sums by factors where results are floats: null, or a number for
+        /// each channel.
+        pub shift: *const f32,
+        /// The least result that is a float.
+        pub least: f32,
+        /// The largest one.
+        pub most: f32,
+        /// Whether results are `float32`: products of sums by factors, neither rounded nor made bytes.
+        /// Channels come last then, and no window is depthwise.
+        pub floats: i32,
+        /// 0.
+        pub reserved: i32,
     }
 }
 
@@ -95,12 +107,31 @@ impl<'v> Conv<'v> {
         let depthwise = s.cg == 1 && s.og == 1;
         let channels = v.factors == 1 || v.factors == v.sizes.o;
         let byte = if v.x_signed != 0 { -128..=127 } else { 0..=255 };
-        let fits = (s.groups == 1 || depthwise) && channels && byte.contains(&v.x_zero);
-        (fits && s.k > 0).then_some(Conv { v, s })
+        let groups = s.groups == 1 || depthwise || s.cg.is_multiple_of(4);
+        let conv = Conv { v, s };
+        // Where nothing is padded, the zero point is no byte of a copy.
+        let zero = byte.contains(&v.x_zero) || conv.inside();
+        let floats = v.floats == 0 || s.nhwc && !depthwise;
+        (groups && channels && zero && floats && s.k > 0).then_some(conv)
     }
 
     pub(super) fn depthwise(&self) -> bool {
-        self.s.groups > 1
+        self.s.groups > 1 && self.s.cg == 1
+    }
+
+    /// Returns whether a panel has whole groups, whose input channels are as many bytes: each lane picks the
+    /// quads of its own group.
+    pub(super) fn picked(&self) -> bool {
+        let s = &self.s;
+        s.groups > 1 && s.cg == s.og && [4, 8, 16].contains(&s.og)
+    }
+
+    /// Returns the groups whose panels are their own, and the output channels of each.
+    fn apart(&self) -> (usize, usize) {
+        match self.picked() {
+            true => (1, self.s.o),
+            false => (self.s.groups, self.s.og),
+        }
     }
 
     /// Input channels of a pixel of the copy.
@@ -123,11 +154,16 @@ impl<'v> Conv<'v> {
 
     /// Runs of adjacent bytes of a window, and the quads of each.
     fn runs(&self) -> (usize, usize) {
-        let (s, quads) = (&self.s, self.deep() / 4);
-        match s.dw == 1 {
+        let (s, quads) = (&self.s, self.s.cg.div_ceil(4));
+        match self.whole_rows() {
             true => (s.kh, s.kw * quads),
             false => (s.kh * s.kw, quads),
         }
+    }
+
+    /// Returns whether a row of a window is one run of bytes.
+    fn whole_rows(&self) -> bool {
+        self.s.dw == 1 && self.s.groups == 1
     }
 
     /// The elements of the packed weight's first part and the bytes of its second one.
@@ -137,8 +173,12 @@ impl<'v> Conv<'v> {
             let blocks = s.o.next_multiple_of(MOST);
             return (blocks, blocks * 4 * self.column_quads() * s.kw);
         }
-        let (o, (runs, quads)) = (s.o.next_multiple_of(PANEL), self.runs());
-        (o, o * 4 * runs * quads)
+        let ((groups, each), (runs, quads)) = (self.apart(), self.runs());
+        let panels = groups * each.div_ceil(PANEL);
+        (
+            s.o.next_multiple_of(PANEL),
+            panels * PANEL * 4 * runs * quads,
+        )
     }
 
     /// Packs the weight.
@@ -181,12 +221,14 @@ impl<'v> Conv<'v> {
                 }
                 return;
             }
-            let deep = self.deep();
+            let (deep, each) = (s.cg.next_multiple_of(4), self.apart().1);
             for channel in 0..s.o {
-                let panel = channel / PANEL * (PANEL * taps * deep);
-                for (tap, c) in (0..taps).flat_map(|t| (0..s.c).map(move |c| (t, c))) {
+                let (group, within) = (channel / each, channel % each);
+                let panel = group * each.div_ceil(PANEL) + within / PANEL;
+                let panel = panel * (PANEL * taps * deep);
+                for (tap, c) in (0..taps).flat_map(|t| (0..s.cg).map(move |c| (t, c))) {
                     let k = tap * deep + c;
-                    let at = panel + (k / 4 * PANEL + channel % PANEL) * 4 + k % 4;
+                    let at = panel + (k / 4 * PANEL + within % PANEL) * 4 + k % 4;
                     put(channel, at, read(tap, c, channel));
                 }
             }
@@ -255,7 +297,8 @@ impl<'v> Conv<'v> {
             });
             let mut to = Pixels {
                 data: v.y.cast(),
-                pixel: s.o,
+                pixel: if v.floats == 0 { s.o } else { 4 * s.o },
+                size: if v.floats == 0 { 1 } else { 4 },
             };
             let mut late = None;
             if !s.nhwc {
@@ -277,6 +320,15 @@ impl<'v> Conv<'v> {
         Ok(())
     }
 
+    /// Returns the places of what lanes read of a panel's 16 bytes, for each quad of a group.
+    fn picks(&self) -> Option<Picks> {
+        let s = &self.s;
+        let byte = |quad: usize, at: usize| (at / 4 / s.og * s.cg + 4 * quad + at % 4) as u8;
+        let quad =
+            |quad| std::array::from_fn(|at| if quad < s.cg / 4 { byte(quad, at) } else { 0 });
+        self.picked().then(|| std::array::from_fn(quad))
+    }
+
     /// Tiles of pixels by channels.
     unsafe fn tiles(
         &self,
@@ -288,33 +340,37 @@ impl<'v> Conv<'v> {
         let offsets = Scratch::new(context, 8 * run_count).ok_or(context.status)?;
         let runs = offsets.memory.cast::<usize>();
         for run in 0..run_count {
-            let (y, x) = if s.dw == 1 {
-                (run, 0)
-            } else {
-                (run / s.kw, run % s.kw)
+            let (y, x) = match self.whole_rows() {
+                true => (run, 0),
+                false => (run / s.kw, run % s.kw),
             };
             // SAFETY: there is room for all runs.
             unsafe { *runs.add(run) = y * s.dh * image.row + x * s.dw * image.column };
         }
         let pixels = s.n * s.oh * s.ow;
-        let blocks = pixels.div_ceil(PIXELS);
-        let groups = s.o.div_ceil(MOST);
-        let work = run_count * quads * PIXELS * s.o.min(MOST) / 8;
+        let (blocks, (groups, each)) = (pixels.div_ceil(BLOCK), self.apart());
+        let per_group = each.div_ceil(MOST);
+        let work = run_count * quads * pixels.clamp(6, BLOCK) * each.min(MOST) / 8;
+        let picks = self.picks();
         // SAFETY: tiles of the result are disjoint.
-        let shared = unsafe { Share::new((*self, packed, source, to, runs)) };
-        let grain = Grain::of_work(1 << 16, work);
-        context.pool.each(groups * blocks, grain, |begin, end, _| {
-            let &(conv, packed, source, to, runs) = shared.get();
+        let shared = unsafe { Share::new((*self, packed, (source, to), runs, &picks)) };
+        let (grain, tasks) = (Grain::of_work(1 << 16, work), groups * per_group * blocks);
+        context.pool.each(tasks, grain, |begin, end, _| {
+            let &(conv, packed, (source, to), runs, picks) = shared.get();
             let s = &conv.s;
+            let mut tables = Tables::default();
             let mut task = begin;
             while task < end {
-                let (group, block) = (task / blocks, task % blocks);
+                let (part, block) = (task / blocks, task % blocks);
                 let count = (blocks - block).min(end - task);
                 task += count;
-                let first = group * MOST;
+                let (group, within) = (part / per_group, part % per_group * MOST);
+                let (first, wide) = (group * each + within, (each - within).min(MOST));
+                let from = if picks.is_some() { first } else { group * s.cg };
+                let place = group * each.div_ceil(PANEL) + within / PANEL;
                 // SAFETY: the group's channels and the blocks' pixels are the convolution's.
                 unsafe {
-                    let tables = conv.tables(packed.sums, first, |place| place);
+                    conv.in_order(&mut tables, packed.sums, (first, wide));
                     let panel = 4 * PANEL * run_count * quads;
                     let tile = Tile {
                         pixels: [(std::ptr::null(), std::ptr::null_mut()); PIXELS],
@@ -322,14 +378,18 @@ impl<'v> Conv<'v> {
                         runs,
                         run_count,
                         quads,
-                        flip: [source.flip; 4],
-                        weight: packed.quads.add(first / PANEL * panel),
+                        picks: picks.as_ref(),
+                        flip: [source.flip; 4 * PANEL],
+                        weight: packed.quads.add(place * panel),
                         panel,
                         start: tables.start.as_ptr(),
                         finish: conv.finish(&tables),
-                        wide: (s.o - first).min(MOST),
+                        wide,
                     };
-                    let walk = Walk::of(s, block * PIXELS, (source.image, to), first);
+                    let mut image = source.image;
+                    image.data = image.data.wrapping_add(from);
+                    let walk = Walk::of(s, block * BLOCK, (image, to), first);
+                    let count = (count * BLOCK).min(pixels - block * BLOCK);
                     compute(&Part::Tiles(Tiles { tile, walk, count }));
                 }
             }
@@ -340,7 +400,7 @@ impl<'v> Conv<'v> {
 
 /// A convolution of bytes by signed ones, brought to another scale:
 /// `min(max(round((sum + bias) * factor) + y_zero, low), high)`, as bytes. Sums wrap; halves are
-/// rounded to even. Without factors, in fixed point as by
+/// rounded to even; or, as floats, `min(max(sum * factor + shift, least), most)`. Without factors, in fixed point as by
 /// [`rx_requantize_i32`](crate::kernels::requantize::rx_requantize_i32).
 ///
 /// # Safety

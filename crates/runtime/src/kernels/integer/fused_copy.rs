@@ -17,9 +17,16 @@ const BLOCK: usize = 64;
 impl Conv<'_> {
     /// Returns whether windows are read in the image itself.
     pub(super) fn in_place(&self) -> bool {
+        let s = &self.s;
+        // Picked bytes are read 16 at a time.
+        let whole = if self.picked() { 16 } else { 4 };
+        s.nhwc && (self.depthwise() || self.inside() && s.c.is_multiple_of(whole))
+    }
+
+    /// Returns whether no window goes beyond the image.
+    pub(super) fn inside(&self) -> bool {
         let (s, (high, wide)) = (&self.s, self.read());
-        let inside = s.pt == 0 && s.pl == 0 && high <= s.h && wide <= s.w;
-        s.nhwc && (self.depthwise() || inside && s.c.is_multiple_of(4))
+        s.pt == 0 && s.pl == 0 && high <= s.h && wide <= s.w
     }
 
     /// Makes the copy.

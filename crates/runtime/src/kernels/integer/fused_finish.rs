@@ -16,11 +16,7 @@ impl Conv<'_> {
     ) -> Tables {
         let (s, v) = (&self.s, self.v);
         let mut tables = Tables::default();
-        let zero = if v.x_signed != 0 {
-            v.x_zero + 128
-        } else {
-            v.x_zero
-        };
+        let zero = self.zero();
         for place in 0..MOST {
             let channel = first + at(place);
             if channel >= s.o {
@@ -54,11 +50,62 @@ impl Conv<'_> {
         tables
     }
 
+    /// Writes the numbers of `wide` channels from `first` on, in their order.
+    ///
+    /// # Safety
+    /// As of [`Conv::tables`]; the channels are the convolution's, no more than a block.
+    pub(super) unsafe fn in_order(
+        &self,
+        tables: &mut Tables,
+        sums: *const i32,
+        (first, wide): (usize, usize),
+    ) {
+        let v = self.v;
+        if v.factor.is_null() {
+            // SAFETY: as promised.
+            *tables = unsafe { self.tables(sums, first, |place| place) };
+            return;
+        }
+        let zero = self.zero();
+        // SAFETY: each array has a number for each of the channels, but for a single factor.
+        unsafe {
+            let sums = std::slice::from_raw_parts(sums.add(first), wide);
+            for (to, sum) in tables.start.iter_mut().zip(sums) {
+                *to = zero.wrapping_mul(*sum).wrapping_neg();
+            }
+            if !v.bias.is_null() {
+                let bias = std::slice::from_raw_parts(v.bias.add(first), wide);
+                for (to, bias) in tables.start.iter_mut().zip(bias) {
+                    *to = to.wrapping_add(*bias);
+                }
+            }
+            let copy = |from: *const f32, to: &mut [f32; MOST]| {
+                to[..wide].copy_from_slice(std::slice::from_raw_parts(from.add(first), wide));
+            };
+            match v.factors {
+                1 => tables.factor.fill(*v.factor),
+                _ => copy(v.factor, &mut tables.factor),
+            }
+            if !v.shift.is_null() {
+                copy(v.shift, &mut tables.shift);
+            }
+        }
+    }
+
+    /// The data's zero point, when its bytes are unsigned.
+    fn zero(&self) -> i32 {
+        let signed = self.v.x_signed != 0;
+        self.v.x_zero.wrapping_add(if signed { 128 } else { 0 })
+    }
+
     /// What brings sums to bytes, by the numbers of some channels.
     pub(super) fn finish<'t>(&self, tables: &'t Tables) -> Finish<'t> {
         let v = self.v;
         if v.factor.is_null() {
             return Finish::Fixed(&tables.fixed, [v.low, v.high]);
+        }
+        if v.floats != 0 {
+            return Finish::Real(&tables.factor, &tables.shift, [v.least, v.most]);
         }
         let bound = |b: i32| b.wrapping_sub(v.y_zero) as f32;
         let range = Range {
@@ -75,6 +122,6 @@ impl Conv<'_> {
         let v = self.v;
         let shifts = [v.left, v.multiplier, v.half, v.right];
         let fixed = shifts.iter().all(|t| !t.is_null()) && !v.zero.is_null();
-        !v.factor.is_null() || fixed
+        !v.factor.is_null() || fixed && v.floats == 0
     }
 }

@@ -30,6 +30,7 @@ pub(super) struct Tables {
     /// What each channel's sums start with.
     pub start: [i32; MOST],
     pub factor: [f32; MOST],
+    pub shift: [f32; MOST],
     pub fixed: Fixed,
 }
 
@@ -38,6 +39,7 @@ impl Default for Tables {
         Tables {
             start: [0; MOST],
             factor: [0.0; MOST],
+            shift: [0.0; MOST],
             fixed: Fixed::NONE,
         }
     }
@@ -154,6 +156,16 @@ pub(super) enum Finish<'t> {
     Float(&'t [f32; MOST], Range, Option<Quick>),
     /// Fixed point, then the least and the largest result.
     Fixed(&'t Fixed, [i32; 2]),
+    /// Floats: a factor per channel, the number added to products, the least and the largest result.
+    Real(&'t [f32; MOST], &'t [f32; MOST], [f32; 2]),
+}
+
+/// A sum as a float: NaN stays NaN.
+#[inline(always)]
+pub(super) fn real(sum: i32, factor: f32, shift: f32, [least, most]: [f32; 2]) -> f32 {
+    let y = sum as f32 * factor + shift;
+    let y = if least > y { least } else { y };
+    if most < y { most } else { y }
 }
 
 impl Finish<'_> {
@@ -163,6 +175,9 @@ impl Finish<'_> {
         match self {
             Finish::Float(factor, range, _) => range.bring(sum, factor[at]),
             Finish::Fixed(fixed, [low, high]) => fixed.bring(sum, at).min(*high).max(*low),
+            Finish::Real(factor, shift, bounds) => {
+                real(sum, factor[at], shift[at], *bounds).to_bits() as i32
+            }
         }
     }
 }

@@ -8,7 +8,12 @@ use std::mem::MaybeUninit;
 /// Channels of a panel of the packed weight.
 pub(super) const PANEL: usize = 16;
 /// The most pixels of a tile.
-pub(super) const PIXELS: usize = 6;
+pub(super) const PIXELS: usize = 8;
+/// Pixels that are whole tiles, however many such a tile has.
+pub(super) const BLOCK: usize = 24;
+
+/// For each quad of a group, the place among 16 bytes of each byte that a panel's channels read.
+pub(super) type Picks = [[u8; 4 * PANEL]; 4];
 
 /// Pixels by channels.
 #[derive(Clone, Copy)]
@@ -21,8 +26,12 @@ pub(super) struct Tile<'t> {
     pub runs: *const usize,
     pub run_count: usize,
     pub quads: usize,
-    /// What makes bytes of the data unsigned: `0x80` of signed ones.
-    pub flip: [u8; 4],
+    /// Where the channels of a panel are several groups, what each reads.
+    pub picks: Option<&'t Picks>,
+    /// What makes bytes of the data unsigned: `0x80` of signed ones. A whole vector, so that the data
+    /// is read into all lanes by the operation that flips it: compilers would flip a word that they
+    /// know to be in all lanes first, and spread it then, where products are summed.
+    pub flip: [u8; 4 * PANEL],
     /// The first panel of the weight, and bytes from one to the next.
     pub weight: *const u8,
     pub panel: usize,
@@ -33,13 +42,23 @@ pub(super) struct Tile<'t> {
     pub wide: usize,
 }
 
+impl Tile<'_> {
+    /// How many pixels are computed together: more where few channels share what a pixel costs.
+    pub(super) fn pixels<S: Wide>(&self) -> usize {
+        match S::LANES == 16 && (self.wide <= PANEL || self.picks.is_some()) {
+            true => 8,
+            false => 6,
+        }
+    }
+}
+
 /// The sums of a tile, those that were computed.
 type Sums = [[MaybeUninit<i32>; MOST]; PIXELS];
 
 /// The sums of `R` pixels from pixel `first` on by `V` vectors of channels from channel `from` on.
 /// They stay in registers until they are stored; on the quick way, until they are results.
 #[inline(always)]
-unsafe fn sums<S: Wide, const R: usize, const V: usize>(
+unsafe fn sums<S: Wide, const R: usize, const V: usize, const PICK: bool>(
     t: &Tile<'_>,
     (first, from): (usize, usize),
     all: &mut Sums,
@@ -54,7 +73,7 @@ unsafe fn sums<S: Wide, const R: usize, const V: usize>(
             }
         }
         let mut weight = t.weight.add(from / PANEL * t.panel + from % PANEL * 4);
-        let flip = S::splat(t.flip.as_ptr());
+        let flip = S::load(t.flip.as_ptr());
         let at: [*const u8; R] = std::array::from_fn(|i| t.pixels[first + i].0);
         for run in 0..t.run_count {
             let offset = *t.runs.add(run);
@@ -64,6 +83,18 @@ unsafe fn sums<S: Wide, const R: usize, const V: usize>(
                 for v in 0..V {
                     let panel = v * S::LANES / PANEL * t.panel + v * S::LANES % PANEL * 4;
                     w[v] = S::load(weight.add(panel));
+                }
+                if let (true, Some(picks)) = (PICK, t.picks) {
+                    for v in 0..V {
+                        let at = from + v * S::LANES;
+                        let pick = S::load(picks[q].as_ptr().add(at % PANEL * 4));
+                        for i in 0..R {
+                            let x = S::picked(line[i].add(at / PANEL * 16), pick).xor(flip);
+                            sums[i][v] = sums[i][v].dot(x, w[v]);
+                        }
+                    }
+                    weight = weight.add(4 * PANEL);
+                    continue;
                 }
                 for i in 0..R {
                     let x = S::splat(line[i].add(4 * q)).xor(flip);
@@ -80,14 +111,28 @@ unsafe fn sums<S: Wide, const R: usize, const V: usize>(
                 factor[v] = S::load(factors.as_ptr().add(from + v * S::LANES).cast());
             }
             let count = (t.wide - from).min(V * S::LANES);
-            // Pixels that are not wanted are copies: they have the same results at the same place.
-            for i in 0..R {
+            // Several pixels of few channels fill a vector of bytes. Pixels that are not wanted are
+            // copies: they have the same results at the same place.
+            let together = if S::LANES == 16 && 4 % V == 0 {
+                4 / V
+            } else {
+                1
+            };
+            for group in 0..R / together {
+                let group = group * together;
                 let mut parts = [S::zero(); 4];
-                for v in 0..V {
-                    parts[v] = sums[i][v].steps(factor[v]);
+                for i in 0..together {
+                    for v in 0..V {
+                        parts[i * V + v] = sums[group + i][v].steps(factor[v]);
+                    }
                 }
-                let to = t.pixels[first + i].1.add(from);
-                S::bytes(parts, quick).in_order().store_some(to, count);
+                let bytes = S::bytes(parts, quick).in_order();
+                let to = |i: usize| t.pixels[first + group + i].1.add(from);
+                match together {
+                    4 => bytes.store_parts([0, 1, 2, 3].map(to), count),
+                    2 => bytes.store_halves([0, 1].map(to), count),
+                    _ => bytes.store_some(to(0), count),
+                }
             }
             return;
         }
@@ -110,25 +155,36 @@ pub(super) unsafe fn tile<S: Wide>(t: &Tile<'_>) {
     let mut all: Sums = [[MaybeUninit::uninit(); MOST]; PIXELS];
     // SAFETY: as promised.
     unsafe {
-        match (S::LANES, t.wide) {
+        match (S::LANES, t.wide, t.picks.is_some()) {
+            (16, wide, true) => {
+                for from in (0..wide).step_by(16) {
+                    sums::<S, PIXELS, 1, true>(t, (0, from), &mut all);
+                }
+            }
             // A row alone is limited by the weight, which is read once.
-            (16, 49..) if t.high == 1 => sums::<S, 1, 4>(t, (0, 0), &mut all),
-            (16, 49..) if t.high <= 4 => sums::<S, 4, 4>(t, (0, 0), &mut all),
-            (16, 49..) => sums::<S, PIXELS, 4>(t, (0, 0), &mut all),
-            (16, 33..=48) => sums::<S, PIXELS, 3>(t, (0, 0), &mut all),
-            (16, 17..=32) => sums::<S, PIXELS, 2>(t, (0, 0), &mut all),
-            (16, _) => sums::<S, PIXELS, 1>(t, (0, 0), &mut all),
-            (8, wide) => {
+            (16, 49.., _) if t.high == 1 => sums::<S, 1, 4, false>(t, (0, 0), &mut all),
+            (16, 49.., _) if t.high <= 4 => sums::<S, 4, 4, false>(t, (0, 0), &mut all),
+            (16, 49.., _) => sums::<S, 6, 4, false>(t, (0, 0), &mut all),
+            (16, 33..=48, _) => sums::<S, 6, 3, false>(t, (0, 0), &mut all),
+            (16, 17..=32, _) => sums::<S, 6, 2, false>(t, (0, 0), &mut all),
+            (16, _, _) => sums::<S, PIXELS, 1, false>(t, (0, 0), &mut all),
+            (8, wide, picked) => {
                 for from in (0..wide).step_by(16) {
                     for first in (0..t.high).step_by(3) {
-                        sums::<S, 3, 2>(t, (first, from), &mut all);
+                        match picked {
+                            true => sums::<S, 3, 2, true>(t, (first, from), &mut all),
+                            false => sums::<S, 3, 2, false>(t, (first, from), &mut all),
+                        }
                     }
                 }
             }
-            (lanes, wide) => {
+            (lanes, wide, picked) => {
                 for from in (0..wide).step_by(lanes) {
                     for first in 0..t.high {
-                        sums::<S, 1, 1>(t, (first, from), &mut all);
+                        match picked {
+                            true => sums::<S, 1, 1, true>(t, (first, from), &mut all),
+                            false => sums::<S, 1, 1, false>(t, (first, from), &mut all),
+                        }
                     }
                 }
             }
@@ -137,7 +193,7 @@ pub(super) unsafe fn tile<S: Wide>(t: &Tile<'_>) {
             return;
         }
         match t.high {
-            PIXELS => put::<S, PIXELS>(t, &all, 0),
+            6 => put::<S, 6>(t, &all, 0),
             high => (0..high).for_each(|pixel| put::<S, 1>(t, &all, pixel)),
         }
     }
@@ -156,6 +212,13 @@ unsafe fn put<S: Wide, const R: usize>(t: &Tile<'_>, all: &Sums, first: usize) {
             }
             t.finish.all(results.iter_mut(), v);
             let some = t.wide - v;
+            if let Finish::Real(..) = t.finish {
+                for i in 0..R {
+                    let to = t.pixels[first + i].1.add(4 * v);
+                    results[i].store_some(to, 4 * some.min(S::LANES));
+                }
+                continue;
+            }
             for i in 0..R {
                 let to = t.pixels[first + i].1.add(v);
                 match some >= S::LANES {

@@ -1,7 +1,7 @@
 //! Vectors for [`fused`](super::fused): sums of 32 bits, quads of bytes, and what brings sums back to
 //! bytes.
 
-use super::fused_scales::{Finish, Fixed, MOST, Narrow, Quick, Range};
+use super::fused_scales::{Finish, Fixed, MOST, Narrow, Quick, Range, real};
 
 /// A vector of 32-bit sums, of quads of bytes, or of bytes.
 ///
@@ -17,6 +17,8 @@ pub(super) unsafe trait Wide: Copy {
     /// Four bytes in all lanes.
     unsafe fn splat(from: *const u8) -> Self;
     unsafe fn load(from: *const u8) -> Self;
+    /// Of 16 bytes, those at the places in each 16 of `order`.
+    unsafe fn picked(from: *const u8, order: Self) -> Self;
     unsafe fn xor(self, other: Self) -> Self;
     unsafe fn store(self, to: *mut u8);
     /// Stores the first `n` bytes.
@@ -29,10 +31,36 @@ pub(super) unsafe trait Wide: Copy {
             std::ptr::copy_nonoverlapping(all.as_ptr(), to, n);
         }
     }
+    /// Stores the first `n` bytes of each half, or all of both.
+    #[inline(always)]
+    unsafe fn store_halves(self, to: [*mut u8; 2], n: usize) {
+        let mut all = [0u8; 64];
+        // SAFETY: no vector is longer, and there is room for `n` bytes at both places.
+        unsafe {
+            self.store(all.as_mut_ptr());
+            for (half, to) in all.chunks_exact(2 * Self::LANES).zip(to) {
+                std::ptr::copy_nonoverlapping(half.as_ptr(), to, n);
+            }
+        }
+    }
+    /// The same of quarters.
+    #[inline(always)]
+    unsafe fn store_parts(self, to: [*mut u8; 4], n: usize) {
+        let mut all = [0u8; 64];
+        // SAFETY: as above.
+        unsafe {
+            self.store(all.as_mut_ptr());
+            for (part, to) in all.chunks_exact(Self::LANES).zip(to) {
+                std::ptr::copy_nonoverlapping(part.as_ptr(), to, n);
+            }
+        }
+    }
     /// Adds to each lane the four products of its bytes, exactly.
     unsafe fn dot(self, unsigned: Self, signed: Self) -> Self;
     /// Sums times a factor each, within bounds, rounded with halves to even, with a number added.
     unsafe fn finish(self, factor: Self, to: &Range) -> Self;
+    /// Sums times a factor each, plus a number each, within bounds, as floats.
+    unsafe fn real(self, factor: Self, shift: Self, bounds: [f32; 2]) -> Self;
     /// Sums in fixed point within bounds, by the numbers from a place of the tables on.
     #[inline(always)]
     unsafe fn finish_fixed(self, (fixed, at): (&Fixed, usize), [low, high]: [i32; 2]) -> Self {
@@ -116,6 +144,11 @@ impl Finish<'_> {
                     let factor = S::load(factor.as_ptr().add(at).cast());
                     sums.for_each(|s| *s = s.finish(factor, &range));
                 }
+                Finish::Real(factor, shift, bounds) => {
+                    let table = |t: &[f32; MOST]| S::load(t.as_ptr().add(at).cast());
+                    let (factor, shift) = (table(factor), table(shift));
+                    sums.for_each(|s| *s = s.real(factor, shift, bounds));
+                }
                 Finish::Fixed(fixed, bounds) => match &fixed.narrow {
                     Some(narrow) => {
                         let tables = narrow.load(at);
@@ -166,6 +199,11 @@ unsafe impl Wide for Plain {
         Plain::of(from.cast::<[u8; 16]>().read())
     }
     #[inline(always)]
+    unsafe fn picked(from: *const u8, order: Self) -> Self {
+        let all = from.cast::<[u8; 16]>().read();
+        Plain::of(order.bytes().map(|at| all[usize::from(at % 16)]))
+    }
+    #[inline(always)]
     unsafe fn store(self, to: *mut u8) {
         to.cast::<[u8; 16]>().write(self.bytes());
     }
@@ -185,6 +223,13 @@ unsafe impl Wide for Plain {
             *x = to.bring(*x as i32, f32::from_bits(factor)) as u32;
         }
         Plain(all)
+    }
+    #[inline(always)]
+    unsafe fn real(self, factor: Self, shift: Self, bounds: [f32; 2]) -> Self {
+        Plain(std::array::from_fn(|i| {
+            let [factor, shift] = [factor, shift].map(|t| f32::from_bits(t.0[i]));
+            real(self.0[i] as i32, factor, shift, bounds).to_bits()
+        }))
     }
     #[inline(always)]
     unsafe fn finish_narrow(self, tables: [Self; 6], [low, high]: [i32; 2]) -> Self {
@@ -258,6 +303,11 @@ pub(super) mod x86 {
             Avx512(_mm512_set1_epi32(from.cast::<i32>().read_unaligned()))
         }
         #[inline(always)]
+        unsafe fn picked(from: *const u8, order: Self) -> Self {
+            let all = _mm512_broadcast_i32x4(_mm_loadu_si128(from.cast()));
+            Avx512(_mm512_shuffle_epi8(all, order.0))
+        }
+        #[inline(always)]
         unsafe fn load(from: *const u8) -> Self {
             Avx512(_mm512_loadu_si512(from.cast()))
         }
@@ -273,6 +323,36 @@ pub(super) mod x86 {
             }
         }
         #[inline(always)]
+        unsafe fn store_halves(self, [a, b]: [*mut u8; 2], n: usize) {
+            let halves = [
+                (a, _mm512_castsi512_si256(self.0)),
+                (b, _mm512_extracti64x4_epi64::<1>(self.0)),
+            ];
+            let mask = u32::MAX >> (32 - n);
+            for (to, half) in halves {
+                match n {
+                    32 => _mm256_storeu_si256(to.cast(), half),
+                    _ => _mm256_mask_storeu_epi8(to.cast(), mask, half),
+                }
+            }
+        }
+        #[inline(always)]
+        unsafe fn store_parts(self, [a, b, c, d]: [*mut u8; 4], n: usize) {
+            let parts = [
+                (a, _mm512_castsi512_si128(self.0)),
+                (b, _mm512_extracti32x4_epi32::<1>(self.0)),
+                (c, _mm512_extracti32x4_epi32::<2>(self.0)),
+                (d, _mm512_extracti32x4_epi32::<3>(self.0)),
+            ];
+            let mask = u16::MAX >> (16 - n);
+            for (to, part) in parts {
+                match n {
+                    16 => _mm_storeu_si128(to.cast(), part),
+                    _ => _mm_mask_storeu_epi8(to.cast(), mask, part),
+                }
+            }
+        }
+        #[inline(always)]
         unsafe fn dot(self, unsigned: Self, signed: Self) -> Self {
             Avx512(_mm512_dpbusd_epi32(self.0, unsigned.0, signed.0))
         }
@@ -282,6 +362,17 @@ pub(super) mod x86 {
             let y = _mm512_max_ps(y, _mm512_set1_ps(to.low));
             let y = _mm512_cvtps_epi32(_mm512_min_ps(y, _mm512_set1_ps(to.high)));
             Avx512(_mm512_add_epi32(y, _mm512_set1_epi32(to.zero)))
+        }
+        #[inline(always)]
+        unsafe fn real(self, factor: Self, shift: Self, [least, most]: [f32; 2]) -> Self {
+            let y = _mm512_mul_ps(_mm512_cvtepi32_ps(self.0), _mm512_castsi512_ps(factor.0));
+            let y = _mm512_add_ps(y, _mm512_castsi512_ps(shift.0));
+            // Where one is NaN, the second operand is the result.
+            let y = _mm512_min_ps(
+                _mm512_set1_ps(most),
+                _mm512_max_ps(_mm512_set1_ps(least), y),
+            );
+            Avx512(_mm512_castps_si512(y))
         }
         #[inline(always)]
         unsafe fn finish_narrow(self, tables: [Self; 6], [low, high]: [i32; 2]) -> Self {
@@ -370,6 +461,11 @@ pub(super) mod x86 {
             Avx(_mm256_set1_epi32(from.cast::<i32>().read_unaligned()))
         }
         #[inline(always)]
+        unsafe fn picked(from: *const u8, order: Self) -> Self {
+            let all = _mm256_broadcastsi128_si256(_mm_loadu_si128(from.cast()));
+            Avx(_mm256_shuffle_epi8(all, order.0))
+        }
+        #[inline(always)]
         unsafe fn load(from: *const u8) -> Self {
             Avx(_mm256_loadu_si256(from.cast()))
         }
@@ -400,6 +496,17 @@ pub(super) mod x86 {
             let y = _mm256_max_ps(y, _mm256_set1_ps(to.low));
             let y = _mm256_cvtps_epi32(_mm256_min_ps(y, _mm256_set1_ps(to.high)));
             Avx(_mm256_add_epi32(y, _mm256_set1_epi32(to.zero)))
+        }
+        #[inline(always)]
+        unsafe fn real(self, factor: Self, shift: Self, [least, most]: [f32; 2]) -> Self {
+            let y = _mm256_mul_ps(_mm256_cvtepi32_ps(self.0), _mm256_castsi256_ps(factor.0));
+            let y = _mm256_add_ps(y, _mm256_castsi256_ps(shift.0));
+            // As above.
+            let y = _mm256_min_ps(
+                _mm256_set1_ps(most),
+                _mm256_max_ps(_mm256_set1_ps(least), y),
+            );
+            Avx(_mm256_castps_si256(y))
         }
         #[inline(always)]
         unsafe fn finish_narrow(self, tables: [Self; 6], [low, high]: [i32; 2]) -> Self {

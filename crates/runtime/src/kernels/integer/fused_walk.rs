@@ -33,8 +33,9 @@ pub(super) struct Source {
 #[derive(Clone, Copy)]
 pub(super) struct Pixels {
     pub data: *mut u8,
-    /// Bytes from one pixel to the next.
+    /// Bytes from one pixel to the next, and of a result.
     pub pixel: usize,
+    pub size: usize,
 }
 
 /// A pixel of the output, and those after it.
@@ -65,7 +66,7 @@ impl Walk {
         let window = n * image.whole + y * row + x * column;
         Self {
             from: image.data.wrapping_add(window),
-            to: to.data.wrapping_add(number * to.pixel + first),
+            to: to.data.wrapping_add(number * to.pixel + first * to.size),
             x,
             y,
             left: s.n * s.oh * s.ow - number - 1,
@@ -104,11 +105,22 @@ impl Walk {
     }
 }
 
+impl Walk {
+    /// Writes `N` pixels, and steps behind them.
+    #[inline(always)]
+    fn fill<const N: usize>(&mut self, pixels: &mut [(*const u8, *mut u8); PIXELS]) {
+        for pixel in pixels.iter_mut().take(N) {
+            *pixel = self.next();
+        }
+    }
+}
+
 /// Consecutive tiles of a group of channels.
 pub(super) struct Tiles<'t> {
     /// A tile, but for its pixels.
     pub tile: Tile<'t>,
     pub walk: Walk,
+    /// Their pixels.
     pub count: usize,
 }
 
@@ -119,10 +131,12 @@ pub(super) struct Tiles<'t> {
 #[inline(always)]
 pub(super) unsafe fn tiles<S: Wide>(t: &Tiles<'_>) {
     let (mut tile_of, mut walk) = (t.tile, t.walk);
-    for _ in 0..t.count {
-        tile_of.high = (walk.left + 1).min(PIXELS);
-        for pixel in &mut tile_of.pixels {
-            *pixel = walk.next();
+    let most = t.tile.pixels::<S>();
+    for first in (0..t.count).step_by(most) {
+        tile_of.high = (t.count - first).min(most);
+        match most {
+            PIXELS => walk.fill::<PIXELS>(&mut tile_of.pixels),
+            _ => walk.fill::<6>(&mut tile_of.pixels),
         }
         // SAFETY: as promised.
         unsafe { tile::<S>(&tile_of) };
