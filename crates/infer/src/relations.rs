@@ -13,7 +13,7 @@ use crate::unifier::{OpenCheck, Unifier};
 use crate::unknown::{NO_WATCH, Site};
 use crate::way::Way;
 
-/// What is said of a relation that a `where` clause gives too many arguments or too few.
+/// Returns what is said of a relation that a `where` clause gives too many arguments or too few.
 pub(crate) fn count_message(name: &str, wanted: usize, given: usize) -> String {
     format!("`{name}` relates {wanted} arguments, and {given} are given")
 }

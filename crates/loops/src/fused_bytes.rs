@@ -405,7 +405,7 @@ fn depthwise(program: &Program, out: Buf) -> bool {
         if *groups > 1 && shape(*data) == Some(*groups))
 }
 
-/// What is added to the stage's own element of `out`; the inner `None` for nothing.
+/// Returns what is added to the stage's own element of `out`; the inner `None` for nothing.
 fn added(program: &Program, c: &Compute, sum: &Ex, out: Buf) -> Option<Option<Ex>> {
     let mut found = false;
     let mut bias: Option<Ex> = None;

@@ -117,7 +117,7 @@ impl Same<'_> {
                 .all(|(a, b)| self.block(&lower_stage(p, a), &lower_stage(q, b)))
     }
 
-    /// Whether a buffer that is written is the same.
+    /// Returns whether a buffer that is written is the same.
     fn written(&mut self, a: Buf, b: Buf) -> bool {
         let temp = |p: &Program, b: Buf| p.bufs[b].role == Role::Temp;
         match self.bufs.get(&b) {

@@ -237,7 +237,7 @@ impl Manager<'_> {
         self.retype(&run)
     }
 
-    /// What a pass with these options works on.
+    /// Returns what a pass with these options works on.
     fn context<'b>(
         &'b mut self,
         options: &'b Options,

@@ -297,7 +297,7 @@ impl Kernel<'_, '_, '_> {
     }
 }
 
-/// What a stage's reduction combines elements with.
+/// Returns what a stage's reduction combines elements with.
 fn combined(c: &Compute) -> How {
     c.reduce.as_ref().map_or(How::Sum, |r| combiner(r.combiner))
 }

@@ -17,7 +17,8 @@ pub(super) fn uniform(b: &dyn Build, e: ExprId) -> Option<f64> {
         .then_some(first)
 }
 
-/// Whether two scales are the same number but for its last bits, or two zero points are the same.
+/// Returns whether two scales are the same number but for its last bits, or two zero points are the
+/// same.
 fn close(b: &dyn Build, x: ExprId, y: ExprId) -> bool {
     if b.same(x, y) {
         return true;
@@ -36,7 +37,7 @@ fn close(b: &dyn Build, x: ExprId, y: ExprId) -> bool {
     }
 }
 
-/// Whether integers of one kind are those of the other.
+/// Returns whether integers of one kind are those of the other.
 fn same(b: &dyn Build, x: Affine, y: Affine) -> bool {
     x.dtype == y.dtype
         && (x.axis == y.axis || x.axis.is_none() || y.axis.is_none())
@@ -94,7 +95,8 @@ fn scale_product(b: &mut dyn Build, x: ExprId, y: ExprId) -> ExprId {
     }
 }
 
-/// What sums of products of two operands' integers stand for; scales run along the result's `axis`.
+/// Returns what sums of products of two operands' integers stand for; scales run along the result's
+/// `axis`.
 fn sums(b: &mut dyn Build, x: Affine, w: Affine, axis: usize) -> Affine {
     Affine {
         scale: scale_product(b, x.scale, w.scale),
@@ -114,7 +116,7 @@ pub(super) fn reach(dtype: DType) -> Option<i64> {
     }
 }
 
-/// Whether sums of `terms` products fit 32 bits.
+/// Returns whether sums of `terms` products fit 32 bits.
 fn sums_fit(x: Affine, w: Affine, terms: i64) -> bool {
     let (Some(x), Some(w)) = (reach(x.dtype), reach(w.dtype)) else {
         return false;

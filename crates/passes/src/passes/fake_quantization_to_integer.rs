@@ -127,7 +127,7 @@ impl<'e, 'm> Walk<'e, 'm> {
         self.order = order;
     }
 
-    /// What builds expressions at the place of one.
+    /// Returns what builds expressions at the place of one.
     fn at(&mut self, e: ExprId) -> At<'_, 'm> {
         let span = self.edit.m.span(e);
         At {
@@ -140,7 +140,7 @@ impl<'e, 'm> Walk<'e, 'm> {
         self.edit.callee(e)?.1.hooks.affine
     }
 
-    /// What the integers that a conversion takes or gives stand for; `integers` are these.
+    /// Returns what the integers that a conversion takes or gives stand for; `integers` are these.
     fn kind(&mut self, call: ExprId, integers: ExprId) -> Option<Affine> {
         let site = site(self.edit, call)?;
         let [_, scale, zero] = site.args[..] else {
@@ -255,7 +255,7 @@ impl<'e, 'm> Walk<'e, 'm> {
         Some(dequantized(&mut b, carried.e, carried.kind))
     }
 
-    /// Whether sums of products are among a call's operands.
+    /// Returns whether sums of products are among a call's operands.
     fn products(&self, call: ExprId) -> bool {
         let mut found = false;
         let carried = &self.carried;

@@ -242,7 +242,7 @@ impl<'p> Site<'p> {
         })
     }
 
-    /// Whether a buffer is only used by some stages.
+    /// Returns whether a buffer is only used by some stages.
     fn inside(&self, buf: Buf, stages: &Range<usize>) -> bool {
         let program = self.program;
         let uses = |s: &Stage| reads_buffer(s, buf) || s.written().contains(&buf);

@@ -197,7 +197,7 @@ unsafe fn natural<S: Simd>(x: S, rest: S, twos: S) -> S {
     }
 }
 
-/// What the natural logarithm of `1 + f` is more than `f - f²/2`.
+/// Returns what the natural logarithm of `1 + f` is more than `f - f²/2`.
 #[inline(always)]
 unsafe fn cubic<S: Simd>(f: S) -> S {
     // SAFETY: arithmetic of vectors, whose instruction set the callers enable.

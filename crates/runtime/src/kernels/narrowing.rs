@@ -14,7 +14,7 @@ pub(super) unsafe trait Narrowing: Simd {
     unsafe fn widened<const BRAIN: bool>(from: *const u16) -> Self;
     /// Writes all lanes, unaligned, each rounded to nearest even.
     unsafe fn narrow<const BRAIN: bool>(self, to: *mut u16);
-    /// What reading gives of what was written.
+    /// Returns what reading gives of what was written.
     unsafe fn rounded<const BRAIN: bool>(self) -> Self;
     /// All lanes the one that is read.
     #[inline(always)]

@@ -351,7 +351,7 @@ impl Reader<'_> {
         Val::Dim(dim)
     }
 
-    /// What begins as an operator does and is none.
+    /// Returns what begins as an operator does and is none.
     fn named_operator(&mut self, path: &str, span: Span, callee: Span) -> Val {
         let name = &path[2..];
         if ["dist.", "device", "tensor", "prim", "ccl."]

@@ -221,7 +221,7 @@ impl Each {
         alone.then_some((each, at))
     }
 
-    /// What it reads for each element where a stage before it set the buffer that it reads.
+    /// Returns what it reads for each element where a stage before it set the buffer that it reads.
     fn after(self, before: &Each) -> Option<Each> {
         if self.read.len() != before.written.len() {
             return None;

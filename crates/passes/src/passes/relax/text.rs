@@ -215,7 +215,7 @@ pub(super) fn parts(text: &str) -> Vec<&str> {
     out
 }
 
-/// Whether a byte is part of a word. Outside of strings what is not ASCII is.
+/// Returns whether a byte is part of a word. Outside of strings what is not ASCII is.
 const fn in_word(c: u8) -> bool {
     c.is_ascii_alphanumeric() || c == b'_' || !c.is_ascii()
 }

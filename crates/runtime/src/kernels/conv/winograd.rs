@@ -231,7 +231,7 @@ struct Next {
 }
 
 impl Next {
-    /// What comes after some output and input channels; nothing after the last ones.
+    /// Returns what comes after some output and input channels; nothing after the last ones.
     fn of(
         s: &Sizes,
         plan: &Plan,

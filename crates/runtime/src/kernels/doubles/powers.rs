@@ -122,8 +122,8 @@ pub(super) fn root(x: f64, quarters: i32) -> f64 {
     power!(quarters, x, a, one)
 }
 
-/// Whether [`fmod`] holds of two numbers: their quotient rounds to a whole number that it is not at
-/// most from below.
+/// Returns whether [`fmod`] holds of two numbers: their quotient rounds to a whole number that it
+/// is not at most from below.
 #[inline(always)]
 pub(super) fn divides(x: f64, y: f64) -> bool {
     x.abs() < y.abs() * 1_125_899_906_842_624.0 && y.abs() < f64::INFINITY

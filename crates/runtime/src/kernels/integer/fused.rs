@@ -142,7 +142,7 @@ impl<'v> Conv<'v> {
         }
     }
 
-    /// What makes bytes of the input unsigned.
+    /// Returns what makes bytes of the input unsigned.
     pub(super) fn flip(&self) -> u8 {
         if self.v.x_signed != 0 { 0x80 } else { 0 }
     }

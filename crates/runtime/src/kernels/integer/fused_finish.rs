@@ -98,7 +98,7 @@ impl Conv<'_> {
         self.v.x_zero.wrapping_add(if signed { 128 } else { 0 })
     }
 
-    /// What brings sums to bytes, by the numbers of some channels.
+    /// Returns what brings sums to bytes, by the numbers of some channels.
     pub(super) fn finish<'t>(&self, tables: &'t Tables) -> Finish<'t> {
         let v = self.v;
         if v.factor.is_null() {

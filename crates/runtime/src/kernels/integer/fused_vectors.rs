@@ -99,7 +99,7 @@ pub(super) unsafe trait Wide: Copy {
     unsafe fn steps(self, factor: Self) -> Self;
     /// The results of rounded numbers, as [`Wide::join`] has them.
     unsafe fn bytes(parts: [Self; 4], to: &Quick) -> Self;
-    /// What [`Wide::join`] has, part after part.
+    /// Returns what [`Wide::join`] has, part after part.
     unsafe fn in_order(self) -> Self;
 }
 

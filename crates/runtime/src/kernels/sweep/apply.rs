@@ -302,7 +302,7 @@ unsafe fn signed<S: Simd>(op: &RxSweepOp, args: &Args, kind: Kind, to: *mut u8, 
     }
 }
 
-/// Whether elements are NaN, infinite or finite; integers are numbers.
+/// Writes whether elements are NaN, infinite or finite; integers are numbers.
 #[inline(always)]
 #[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
 unsafe fn classified<S: Simd>(op: &RxSweepOp, args: &Args, kind: Kind, to: *mut u8, n: usize) {

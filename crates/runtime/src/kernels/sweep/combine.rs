@@ -41,8 +41,8 @@ pub(super) unsafe fn neutral(combiner: Combiner, kind: Kind, sums: *mut u8, n: u
     }
 }
 
-/// Whether any, or all, of `n` truth values hold, as a truth value: only as many are looked at as
-/// are needed.
+/// Returns whether any, or all, of `n` truth values hold, as a truth value: only as many are looked
+/// at as are needed.
 pub(super) unsafe fn decided(or: bool, from: *const u8, n: usize) -> u8 {
     #[inline(always)]
     #[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.

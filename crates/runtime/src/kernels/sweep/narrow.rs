@@ -231,7 +231,7 @@ fn chain(p: &Plan<'_>) -> Option<Chain> {
     Some(chain)
 }
 
-/// Whether `n` narrow floats are of a class, by their bits.
+/// Writes whether `n` narrow floats are of a class, by their bits.
 #[inline(always)]
 #[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
 unsafe fn classes<S: Simd>(op: Op, infinite: u16, n: usize, from: *const u16, to: *mut u8) {

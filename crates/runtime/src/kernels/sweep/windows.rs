@@ -460,10 +460,7 @@ unsafe fn of_type<S: Wide, T: Held>(
     sums: *mut u8,
 ) {
     let (from, sums) = (from.cast::<T>(), sums.cast::<T>());
-    let start = match start {
-        Some(bits) => Some(T::of(bits)),
-        None => None,
-    };
+    let start = start.map(T::of);
     // SAFETY: as for `reduced`.
     unsafe {
         match combiner {
