@@ -259,7 +259,13 @@ fn short_rows_of_planes_are_reduced_in_order() {
             step,
             apart: 1,
         };
-        for (planes, extent, window, step) in [(700, 4, 2, 2), (61, 14, 3, 1), (35, 7, 3, 3)] {
+        let sizes = [
+            (700, 4, 2, 2),
+            (61, 14, 3, 1),
+            (35, 7, 3, 3),
+            (300, 4, 3, 2),
+        ];
+        for (planes, extent, window, step) in sizes {
             let (r, row) = (&mut random, axis(extent, window, step));
             for axes in [
                 vec![axis(planes, 1, 1), row, row],

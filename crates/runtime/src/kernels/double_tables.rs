@@ -1,6 +1,6 @@
 //! Logarithms and powers of float64, and powers of float32 in float64, with AVX-512: mantissas are
-//! brought near 1, and exponents near 0, by numbers that two registers hold sixteen of, and what is left
-//! is a short polynomial.
+//! brought near 1, and exponents near 0, by numbers that two registers hold sixteen of, and what is
+//! left is a short polynomial.
 
 use std::arch::x86_64::*;
 
@@ -26,8 +26,8 @@ const FACTORS: [f64; 16] = [
     1.050_781_25,
     1.0,
 ];
-/// The natural logarithms of 1 by these, as sums of two numbers: multiples of 2^-32, so that their sums
-/// with multiples of [`LN2_HI`] are exact, and the rest.
+/// The natural logarithms of 1 by these, as sums of two numbers: multiples of 2^-32, so that their
+/// sums with multiples of [`LN2_HI`] are exact, and the rest.
 const HIGH: [f64; 16] = [
     0.0,
     0.089_856_329_141_184_69,
@@ -93,7 +93,7 @@ const ROOTS: [f64; 16] = [
     1.241_857_812_073_484,
     1.296_839_554_651_009_6,
     1.354_255_546_936_892_7,
-    1.414_213_562_373_095_1,
+    std::f64::consts::SQRT_2,
     1.476_826_145_939_499_3,
     1.542_210_825_407_940_7,
     1.610_490_331_949_254_3,
@@ -112,7 +112,8 @@ const SHORT: [f64; 7] = [
     -0.721_347_520_299_138_4,
     1.442_695_040_889_845_1,
 ];
-/// `2^t` for `t` from -½ to ½, with a relative error of 2^-28; 1 at 0, so that exact powers stay exact.
+/// `2^t` for `t` from -½ to ½, with a relative error of 2^-28; 1 at 0, so that exact powers stay
+/// exact.
 const POWER: [f64; 7] = [
     1.535_336_182_311_620_3e-4,
     1.339_887_444_223_475_2e-3,
@@ -187,8 +188,8 @@ unsafe fn sixteenth(index: __m512i, table: &[f64; 16]) -> __m512d {
     }
 }
 
-/// Mantissas from ¾ to 1½, exponents, and which sixteenths the former are. Exponents are infinite or no
-/// numbers where logarithms are.
+/// Mantissas from ¾ to 1½, exponents, and which sixteenths the former are. Exponents are infinite
+/// or no numbers where logarithms are.
 #[inline(always)]
 unsafe fn split(x: __m512d) -> (__m512d, __m512d, __m512i) {
     // SAFETY: the callers enable the instruction set.
@@ -213,8 +214,8 @@ unsafe fn of_mantissa(m: __m512d, index: __m512i) -> (__m512d, __m512d) {
     }
 }
 
-/// Logarithms to a base: exponents times `whole` (whose first part is short) plus those of mantissas times
-/// `part`. Within 2 units in the last place; of any numbers.
+/// Logarithms to a base: exponents times `whole` (whose first part is short) plus those of
+/// mantissas times `part`. Within 2 units in the last place; of any numbers.
 ///
 /// # Safety
 /// The processor has AVX-512; both have as many elements, which eight divides.
@@ -233,7 +234,8 @@ pub(super) unsafe fn logarithms((whole, low, part): (f64, f64, f64), x: &[f64], 
     }
 }
 
-/// Natural logarithms of numbers plus `rest`, which is small beside them, and `twos` times that of 2.
+/// Natural logarithms of numbers plus `rest`, which is small beside them, and `twos` times that of
+/// 2.
 ///
 /// # Safety
 /// As [`logarithms`].

@@ -194,11 +194,10 @@ unsafe fn softmax_rows<S: Simd>(
     }
 }
 
-/// Returns whether a result is written with non-temporal stores: it is large for so many threads, and
-/// every row is aligned for vectors.
-fn past_caches(threads: usize, rows: usize, n: usize, y: *const f32) -> bool {
-    let aligned = (y as usize).is_multiple_of(64) && n.is_multiple_of(16);
-    aligned && streams(rows * n * 4, threads)
+/// Returns whether a result is written with non-temporal stores: it is large, and every row is
+/// aligned for vectors. Rows take long enough for memory to keep up with several threads.
+fn past_caches(rows: usize, n: usize, y: *const f32) -> bool {
+    (y as usize).is_multiple_of(64) && n.is_multiple_of(16) && streams(rows * n * 4, 1)
 }
 
 /// Elements of rows that are converted at a time.
@@ -277,10 +276,7 @@ pub unsafe extern "C" fn rx_softmax(
             return 0;
         }
         let wide = kind == Kind::F32 as i32;
-        let (log, stream) = (
-            log != 0,
-            wide && n <= ROW && past_caches(context.pool.threads(), rows, n, y.cast()),
-        );
+        let (log, stream) = (log != 0, wide && n <= ROW && past_caches(rows, n, y.cast()));
         // SAFETY: `x` and `y` have `rows` rows of `cols` elements.
         unsafe {
             over_rows(context, kind, (rows, n), (x, y), |_, count, x, y| {
@@ -437,7 +433,7 @@ pub unsafe extern "C" fn rx_layer_norm_f32(
             }
             let even = g.inner == 1 || g.inner % 16 == 0;
             let wide = g.kind == Kind::F32 as i32;
-            let stream = wide && even && past_caches(context.pool.threads(), rows, n, g.y.cast());
+            let stream = wide && even && past_caches(rows, n, g.y.cast());
             let (kind, sizes, arrays) = (g.kind, (rows, n), (g.x, g.y));
             let shared = Share::new(g);
             over_rows(context, kind, sizes, arrays, |first, count, x, y| {

@@ -55,7 +55,8 @@ pub(super) fn sigmoid<S: Simd>(x: f64) -> f64 {
     (if x < 0.0 { e } else { 1.0 }) / (1.0 + e)
 }
 
-/// What a function is the logarithm of: a number, what is missing to it, and a number of twos.
+/// A number that a function is the logarithm of: as it was rounded, what is missing to it by itself,
+/// and a number of twos.
 pub(super) type Sum = (f64, f64, f64);
 
 /// That of `ln(1 + t)`, or for a large number `a` of `ln 2a`.

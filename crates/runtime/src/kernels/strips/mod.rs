@@ -48,9 +48,9 @@ const STREAM: usize = 16 << 20;
 /// pay.
 const SMALL: usize = 1 << 16;
 
-/// Returns whether a result of so many bytes is written with non-temporal stores: little of it would
-/// still be cached when it is read. To memory, several threads write no more than one does; to the
-/// last cache they do.
+/// Returns whether a result of so many bytes is written with non-temporal stores: little of it
+/// would still be cached when it is read. To memory, several threads write no more than one does;
+/// to the last cache they do.
 pub(crate) fn streams(bytes: usize, threads: usize) -> bool {
     bytes >= STREAM.saturating_mul(threads)
 }
@@ -136,8 +136,8 @@ impl<'a> Plan<'a> {
         (operands as usize + self.lead.len() + 2) * STRIP
     }
 
-    /// Decides how strips lie in the axes, and what is done once for each row. `split`: room for the
-    /// operations in two parts.
+    /// Decides how strips lie in the axes, and what is done once for each row. `split`: room for
+    /// the operations in two parts.
     #[inline]
     fn choose(&mut self, split: &'a mut uniform::Split, threads: usize) {
         let v = self.v;

@@ -184,8 +184,8 @@ mod blocks {
             let mut line = [0u16; WIDE];
             let steps = &chain.steps[..chain.count];
             let last = chain.count.saturating_sub(1);
-            // Those that give such a value are done for the first block only. For each step, which of
-            // its operands are one.
+            // Those that give such a value are done for the first block only. For each step, which
+            // of its operands are one.
             let (mut again, mut places) = (0u32, [0u32; STEPS]);
             for (k, step) in steps.iter().enumerate() {
                 let is_fixed = |place: usize| fixed >> (step.args[place] % 32) & 1;
@@ -231,8 +231,8 @@ mod blocks {
         }
     }
 
-    /// A vector of an operand's block; the first one where the operand is one of those `HELD`, a bit
-    /// for each.
+    /// A vector of an operand's block; the first one where the operand is one of those `HELD`, a
+    /// bit for each.
     #[inline(always)]
     unsafe fn operand<S: Narrowing, const HELD: u32>(
         step: &Step,
@@ -246,9 +246,9 @@ mod blocks {
         unsafe { (*slots)[from][v] }
     }
 
-    /// One step, on a block of values, of whose operands those that are `fixed`, a bit for each, are
-    /// read once if most steps of the kind have such ones. What the last step gives goes to `out`,
-    /// which is null before.
+    /// One step, on a block of values, of whose operands those that are `fixed`, a bit for each,
+    /// are read once if most steps of the kind have such ones. What the last step gives goes to
+    /// `out`, which is null before.
     #[inline(always)]
     #[allow(clippy::needless_range_loop)]
     unsafe fn apply<S: Narrowing, const BRAIN: bool>(
@@ -256,8 +256,8 @@ mod blocks {
         slots: *mut Slots<S>,
         out: *mut u16,
     ) {
-        // SAFETY: arithmetic of vectors, whose instruction set the callers enable; `out` has room for a
-        // block.
+        // SAFETY: arithmetic of vectors, whose instruction set the callers enable; `out` has room
+        // for a block.
         unsafe {
             let mut y = [S::splat(0.0); BLOCK];
             macro_rules! held {

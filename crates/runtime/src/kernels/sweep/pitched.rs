@@ -37,8 +37,12 @@ impl Pitched {
         let (mut axes, mut one, mut needed) = (Vec::new(), inner, inner);
         for axis in (0..out.rank().saturating_sub(1)).rev() {
             let (extent, along) = out.axis(axis, 0);
-            let pitch = usize::try_from(along).ok().filter(|a| a % step == 0)? / step;
-            let most = longest.checked_sub(one)? / pitch.max(1) + 1;
+            let even = usize::try_from(along).ok().filter(|a| a % step == 0);
+            let (Some(along), Some(left)) = (even, longest.checked_sub(one)) else {
+                break;
+            };
+            let pitch = along / step;
+            let most = left / pitch.max(1) + 1;
             let wastes = pitch > WASTE * needed && pitch > little;
             if pitch < one || wastes || most < 2 {
                 break;
