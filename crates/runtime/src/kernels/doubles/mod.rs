@@ -64,8 +64,8 @@ impl<S: Simd> OfPieces<f64> for Doubles<S> {
     }
 }
 
-/// Returns the factors of a logarithm: of the number's exponent, in two parts, and of the mantissa's natural
-/// logarithm.
+/// Returns the factors of a logarithm: of the number's exponent, in two parts, and of the mantissa's
+/// natural logarithm.
 fn base_of(math: Math) -> (f64, f64, f64) {
     match math {
         Math::Log => (base::LN2_HI, base::LN2_LO, 1.0),

@@ -33,13 +33,19 @@ pub(super) unsafe fn compute(p: &Part<'_>) {
     {
         use super::fused_vectors::x86::{Avx, Avx512, PAIRS, QUADS, QUADS_512};
         #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni,avx2")]
-        unsafe fn avx512(p: &Part<'_>) {
+        unsafe fn avx512(t: &Tiles<'_>) {
             // SAFETY: the instruction set is enabled here.
+            unsafe { tiles::<Avx512>(t) };
+        }
+        // Functions of their own: compilers keep fewer sums in registers in very long ones.
+        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni,avx2")]
+        unsafe fn avx512_row(r: &Row<'_>) {
+            // SAFETY: as above.
             unsafe {
-                match p {
+                match r.wide {
                     // Half of a vector would be empty.
-                    Part::Row(r) if r.wide <= 32 => row::<Avx<QUADS_512>>(r),
-                    p => part::<Avx512>(p),
+                    ..=32 => row::<Avx<QUADS_512>>(r),
+                    _ => row::<Avx512>(r),
                 }
             };
         }
@@ -56,7 +62,12 @@ pub(super) unsafe fn compute(p: &Part<'_>) {
         // SAFETY: the processor has what is chosen.
         unsafe {
             match isa() {
-                Isa::Avx512 if is_x86_feature_detected!("avx512vnni") => return avx512(p),
+                Isa::Avx512 if is_x86_feature_detected!("avx512vnni") => {
+                    return match p {
+                        Part::Tiles(t) => avx512(t),
+                        Part::Row(r) => avx512_row(r),
+                    };
+                }
                 Isa::Avx512 | Isa::Avx2 if is_x86_feature_detected!("avxvnni") => return vnni(p),
                 Isa::Avx512 | Isa::Avx2 => return avx2(p),
                 _ => {}

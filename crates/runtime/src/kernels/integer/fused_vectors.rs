@@ -31,23 +31,11 @@ pub(super) unsafe trait Wide: Copy {
             std::ptr::copy_nonoverlapping(all.as_ptr(), to, n);
         }
     }
-    /// Stores the first `n` bytes of each half, or all of both.
-    #[inline(always)]
-    unsafe fn store_halves(self, to: [*mut u8; 2], n: usize) {
-        let mut all = [0u8; 64];
-        // SAFETY: no vector is longer, and there is room for `n` bytes at both places.
-        unsafe {
-            self.store(all.as_mut_ptr());
-            for (half, to) in all.chunks_exact(2 * Self::LANES).zip(to) {
-                std::ptr::copy_nonoverlapping(half.as_ptr(), to, n);
-            }
-        }
-    }
-    /// The same of quarters.
+    /// Stores the first `n` bytes of each quarter, or all of them.
     #[inline(always)]
     unsafe fn store_parts(self, to: [*mut u8; 4], n: usize) {
         let mut all = [0u8; 64];
-        // SAFETY: as above.
+        // SAFETY: no vector is longer, and there is room for `n` bytes at each place.
         unsafe {
             self.store(all.as_mut_ptr());
             for (part, to) in all.chunks_exact(Self::LANES).zip(to) {
@@ -320,20 +308,6 @@ pub(super) mod x86 {
             match n {
                 64 => _mm512_storeu_si512(to.cast(), self.0),
                 n => _mm512_mask_storeu_epi8(to.cast(), u64::MAX >> (64 - n), self.0),
-            }
-        }
-        #[inline(always)]
-        unsafe fn store_halves(self, [a, b]: [*mut u8; 2], n: usize) {
-            let halves = [
-                (a, _mm512_castsi512_si256(self.0)),
-                (b, _mm512_extracti64x4_epi64::<1>(self.0)),
-            ];
-            let mask = u32::MAX >> (32 - n);
-            for (to, half) in halves {
-                match n {
-                    32 => _mm256_storeu_si256(to.cast(), half),
-                    _ => _mm256_mask_storeu_epi8(to.cast(), mask, half),
-                }
             }
         }
         #[inline(always)]

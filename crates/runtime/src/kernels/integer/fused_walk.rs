@@ -1,7 +1,7 @@
 //! The way of [`fused`](super::fused) from pixel to pixel. Stepping takes no division: a tile of few
 //! quads would take less time for its products than for these.
 
-use super::fused_tile::{PIXELS, Tile, tile};
+use super::fused_tile::{Tile, tile};
 use super::fused_vectors::Wide;
 use crate::kernels::conv::Sizes;
 
@@ -105,16 +105,6 @@ impl Walk {
     }
 }
 
-impl Walk {
-    /// Writes `N` pixels, and steps behind them.
-    #[inline(always)]
-    fn fill<const N: usize>(&mut self, pixels: &mut [(*const u8, *mut u8); PIXELS]) {
-        for pixel in pixels.iter_mut().take(N) {
-            *pixel = self.next();
-        }
-    }
-}
-
 /// Consecutive tiles of a group of channels.
 pub(super) struct Tiles<'t> {
     /// A tile, but for its pixels.
@@ -134,9 +124,10 @@ pub(super) unsafe fn tiles<S: Wide>(t: &Tiles<'_>) {
     let most = t.tile.pixels::<S>();
     for first in (0..t.count).step_by(most) {
         tile_of.high = (t.count - first).min(most);
-        match most {
-            PIXELS => walk.fill::<PIXELS>(&mut tile_of.pixels),
-            _ => walk.fill::<6>(&mut tile_of.pixels),
+        let (some, others) = tile_of.pixels.split_at_mut(6);
+        some.iter_mut().for_each(|pixel| *pixel = walk.next());
+        if most > 6 {
+            others.iter_mut().for_each(|pixel| *pixel = walk.next());
         }
         // SAFETY: as promised.
         unsafe { tile::<S>(&tile_of) };
