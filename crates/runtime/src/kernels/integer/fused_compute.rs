@@ -6,6 +6,7 @@ use super::fused_walk::{Tiles, tiles};
 use crate::kernels::simd::{Isa, isa};
 
 /// A part of the work.
+#[allow(clippy::large_enum_variant)] // One for each call, on the stack.
 pub(super) enum Part<'t> {
     /// Tiles of pixels by channels.
     Tiles(Tiles<'t>),
