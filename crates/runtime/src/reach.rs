@@ -297,10 +297,9 @@ described! {
         let biases = i64::from(!v.bias.is_null()) * if fixed { v.factors } else { s.o };
         reach.all("bias", v.bias, 4, &[biases]);
         reach.all("factor", v.factor, 4, &[v.factors * i64::from(!fixed)]);
-        let numbers = [v.factors * i64::from(fixed)];
-        let longs = [v.left, v.multiplier, v.half, v.right];
-        (longs.iter()).for_each(|&table| reach.all("table", table, 8, &numbers));
-        reach.all("table", v.zero, 4, &numbers);
+        let n = &[v.factors * i64::from(fixed)];
+        [v.left, v.multiplier, v.half, v.right].iter().for_each(|&t| reach.all("table", t, 8, n));
+        reach.all("table", v.zero, 4, n);
         reach.all("shift", v.shift, 4, &[s.o * i64::from(!v.shift.is_null())]);
         let size = if v.floats == 0 { 1 } else { 4 };
         reach.all("result", v.y.cast_const(), size, &[s.n, s.o, s.oh, s.ow]);

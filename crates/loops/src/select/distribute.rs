@@ -3,7 +3,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::private::{expand, mentioned, shared};
-use super::separate::{computation, writes};
+use super::statement::{computation, writes};
 use super::strided::has_loads;
 use super::versions::{Reads, overwrites};
 use crate::accumulation::Accumulation;

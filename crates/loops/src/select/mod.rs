@@ -37,7 +37,8 @@ use hinted::Hinted;
 use lines::LinesNest;
 use lookup::Lookup;
 use moves::Moves;
-use separate::{computation, has_marks};
+use separate::has_marks;
+use statement::computation;
 use vectors::Vectors;
 
 mod byte_tables;
@@ -57,6 +58,7 @@ pub mod picks;
 mod private;
 pub(crate) mod separate;
 mod stated;
+mod statement;
 pub mod strided;
 pub mod strips;
 pub mod sweep;

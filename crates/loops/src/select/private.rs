@@ -2,7 +2,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::separate::{known_at_start, writes};
+use super::statement::{known_at_start, writes};
 use crate::lower::reads;
 use crate::reduction_init::depends;
 use crate::{

@@ -6,15 +6,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::distribute::distributed;
 use super::private::shared;
-use super::strided::{affine, has_loads, inside};
+use super::statement::{computation, known_at_start, reads_inside, rounds_each_time, writes};
 use super::versions::split_versions;
 use crate::accumulation::Accumulation;
 use crate::lower::accesses;
 use crate::reduction_init::depends;
-use crate::stages::stored;
 use crate::{
-    Buf, Buffer, Combiner, Compute, Ex, ExKind, Mark, Program, Reduce, Role, Stage, Stmt, Var,
-    map_expr, raise_nest, settle, statements, visit_expr,
+    Buf, Buffer, Compute, Ex, ExKind, Mark, Program, Role, Stage, Stmt, Var, map_expr, settle,
+    statements,
 };
 
 /// How often loops are distributed, each time without those that have to stay as they are.
@@ -71,37 +70,6 @@ pub fn has_marks(program: &Program) -> bool {
     program
         .statements()
         .any(|s| matches!(s, Stmt::For { mark, .. } if *mark != Mark::Serial))
-}
-
-/// Returns the computation that a statement is, if it reads nothing outside of its buffers: the
-/// first index that leaves an axis ends a nest in order, and a computation may find another one
-/// first.
-pub(crate) fn computation(program: &Program, s: &Stmt) -> Option<Compute> {
-    let c = raise_nest(program, std::slice::from_ref(s))?;
-    let fits = !c.axes.is_empty() && !rounds_each_time(program, &c);
-    (fits && reads_inside(program, &c.value, &program.loops(&c))).then_some(c)
-}
-
-/// Returns whether loops would round after each step of a reduction that is rounded once as a stage.
-fn rounds_each_time(program: &Program, c: &Compute) -> bool {
-    let dtype = program.bufs[c.out].dtype;
-    let exact = |r: &Reduce| !matches!(r.combiner, Combiner::Sum | Combiner::Prod);
-    dtype.is_float() && dtype.bits == 16 && !c.reduce.as_ref().is_none_or(exact)
-}
-
-/// Returns whether all indices that do not depend on data are proven in bounds.
-fn reads_inside(program: &Program, value: &Ex, axes: &[(Var, Ex)]) -> bool {
-    let vars: Vec<Var> = axes.iter().map(|a| a.0).collect();
-    let mut fine = true;
-    visit_expr(value, |e| {
-        if let ExKind::Load(buf, index) = e.kind() {
-            let shape = &program.bufs[*buf].shape;
-            fine &= index.iter().zip(shape).all(|(i, extent)| {
-                has_loads(i) || affine(i, &vars, 16).is_some_and(|i| inside(&i, extent, axes))
-            });
-        }
-    });
-    fine
 }
 
 /// Takes the nests of a program apart.
@@ -357,29 +325,10 @@ impl Separator {
     }
 }
 
-/// Returns the buffers that a statement stores to, each once.
-pub(super) fn writes(s: &Stmt) -> Vec<Buf> {
-    stored(std::slice::from_ref(s))
-}
-
 /// Returns whether the buffer that a statement may allocate can live as long as the program.
 fn may_outlive(program: &Program, s: &Stmt) -> bool {
     let Stmt::Alloc { buf } = s else { return true };
     known_at_start(program, &program.bufs[*buf].shape)
-}
-
-/// Returns whether extents are numbers, or those of inputs: a buffer with them can be allocated before
-/// anything runs.
-pub(super) fn known_at_start(program: &Program, shape: &[Ex]) -> bool {
-    let mut known = true;
-    for extent in shape {
-        visit_expr(extent, |e| match e.kind() {
-            ExKind::Var(v) => known &= program.dims.contains(v),
-            ExKind::Load(..) => known = false,
-            _ => {}
-        });
-    }
-    known
 }
 
 /// Returns whether a statement uses a variable.
@@ -391,7 +340,7 @@ fn mentions(s: &Stmt, var: Var) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Builder, lower_stage};
+    use crate::{Builder, Combiner, lower_stage};
 
     /// Sums of rows divided by their number, with what is between them; `k` numbers its statements.
     fn rows() -> Program {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use super::separate::{computation, known_at_start, writes};
+use super::statement::{computation, known_at_start, writes};
 use crate::accumulation::Accumulation;
 use crate::continued::in_extents;
 use crate::raise::peel;

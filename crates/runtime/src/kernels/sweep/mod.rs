@@ -21,6 +21,7 @@ pub mod op;
 mod pitched;
 mod read;
 mod space;
+mod taps;
 mod uniform;
 mod windows;
 
