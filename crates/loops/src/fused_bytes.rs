@@ -142,17 +142,11 @@ fn floats(
         return None;
     };
     let found = rescaled(program, c, &c.value, (sums, channel))?;
-    let axis = c.axes.get(channel).copied();
-    let channels = program.bufs[sums].shape.get(channel).cloned();
-    let channels = (axis, channels.unwrap_or_else(|| Ex::idx(1)));
-    let mut at = q;
-    let mut of = |program: &mut Cow<'_, Program>, value: &Ex, one: bool, name: &str| {
-        let (buf, inserted) = table_of(program, at, value, (&channels, one), name);
-        at += usize::from(inserted);
-        buf
-    };
-    let bias = found.bias.map(|b| of(program, &b, false, "bias"));
-    let factor = of(program, &found.factor, true, "factor");
+    let channels = channels_of(program, c, (sums, channel));
+    let (bias, factor) = (found.bias.as_ref(), Some(&found.factor));
+    let tables = [(bias, false, "bias"), (factor, true, "factor")];
+    let [bias, factor] = tables_of(program, q, &channels, tables);
+    let factor = factor?;
     let rescale = Rescale::Float {
         bias,
         factor,
@@ -171,11 +165,11 @@ fn reals(
         return None;
     };
     let found = real(program, c, &c.value, (sums, channel))?;
-    let (axis, extent) = (c.axes[channel], program.bufs[sums].shape[channel].clone());
-    let channels = (Some(axis), extent);
-    let (factor, inserted) = table_of(program, q, &found.factor, (&channels, true), "factor");
-    let q = q + usize::from(inserted);
-    let shift = (found.shift).map(|s| table_of(program, q, &s, (&channels, false), "shift").0);
+    let channels = channels_of(program, c, (sums, channel));
+    let (factor, shift) = (Some(&found.factor), found.shift.as_ref());
+    let tables = [(factor, true, "factor"), (shift, false, "shift")];
+    let [factor, shift] = tables_of(program, q, &channels, tables);
+    let factor = factor?;
     let rescale = Rescale::Real {
         factor,
         shift,
@@ -434,13 +428,38 @@ fn added(program: &Program, c: &Compute, sum: &Ex, out: Buf) -> Option<Option<Ex
     found.then_some(bias)
 }
 
+/// The axis of channels of a stage, and their number.
+type Channels = (Option<Var>, Ex);
+
+/// Returns those of a stage that reads sums.
+fn channels_of(program: &Program, c: &Compute, (sums, channel): (Buf, usize)) -> Channels {
+    let extent = program.bufs[sums].shape.get(channel).cloned();
+    let axis = c.axes.get(channel).copied();
+    (axis, extent.unwrap_or_else(|| Ex::idx(1)))
+}
+
+/// Returns the buffers of several expressions, those that there are, as [`table_of`] does: with
+/// whether one number may be all of a table, and its name.
+fn tables_of<const N: usize>(
+    program: &mut Cow<'_, Program>,
+    mut at: usize,
+    channels: &Channels,
+    values: [(Option<&Ex>, bool, &str); N],
+) -> [Option<Buf>; N] {
+    values.map(|(value, one, name)| {
+        let (buf, inserted) = table_of(program, at, value?, (channels, one), name);
+        at += usize::from(inserted);
+        Some(buf)
+    })
+}
+
 /// Returns the buffer that holds an expression of an axis for all its indices, or (if `one`) once
 /// where it is the same for all: the one that it reads, or that of a stage inserted at `at`.
 fn table_of(
     program: &mut Cow<'_, Program>,
     at: usize,
     value: &Ex,
-    ((channel, channels), one): (&(Option<Var>, Ex), bool),
+    ((channel, channels), one): (&Channels, bool),
     name: &str,
 ) -> (Buf, bool) {
     let mut varies = false;

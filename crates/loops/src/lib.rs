@@ -9,6 +9,7 @@
 //!
 //! This crate knows neither Relay types nor operators.
 
+mod accesses;
 mod accumulation;
 pub mod attention;
 mod bounds;
@@ -45,6 +46,7 @@ mod verify;
 mod walk;
 mod whole;
 
+pub(crate) use accesses::{move_accesses, visit_accesses};
 pub use bounds::{Interval, interval};
 pub use build::{Builder, Nest, TensorRef};
 pub use children::Children;
@@ -67,7 +69,6 @@ pub use program::{
 };
 pub use raise::raise_nest;
 pub use reduction_init::with_starts;
-pub(crate) use rewrite::map_stores;
 pub use rewrite::{axes_of, map_expr, map_stmts, simplify, substitute, visit_expr};
 pub use round_trip::{as_byte, shorten_round_trips};
 pub use select::separate::{has_marks, separate};

@@ -6,7 +6,7 @@
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
-use crate::{BinOp, Buf, Ex, ExKind, Stmt, Var};
+use crate::{BinOp, Ex, ExKind, Stmt, Var};
 
 /// Rebuilds `root` bottom-up. `leave` visits every node after its children were rewritten, and
 /// returns its replacement (`None` keeps it).
@@ -93,7 +93,7 @@ pub fn axes_of(e: &Ex, axes: &[Var]) -> Vec<usize> {
 }
 
 /// Visits every statement of a block, each before those of its own blocks.
-fn visit_stmts_mut(block: &mut [Stmt], f: &mut dyn FnMut(&mut Stmt)) {
+pub(crate) fn visit_stmts_mut(block: &mut [Stmt], f: &mut dyn FnMut(&mut Stmt)) {
     let mut work = vec![block];
     while let Some(block) = work.pop() {
         for stmt in block {
@@ -117,20 +117,6 @@ fn visit_stmts_mut(block: &mut [Stmt], f: &mut dyn FnMut(&mut Stmt)) {
 /// Rewrites every expression of a block in place, before those of nested blocks.
 pub fn map_stmts(block: &mut [Stmt], f: &mut dyn FnMut(&Ex) -> Ex) {
     visit_stmts_mut(block, &mut |s| s.exprs_mut().for_each(|e| *e = f(e)));
-}
-
-/// Rewrites every expression of a block in place, and then where its stores go.
-pub(crate) fn map_stores(
-    block: &mut [Stmt],
-    exprs: &mut dyn FnMut(&Ex) -> Ex,
-    stores: &mut dyn FnMut(&mut Buf, &mut Vec<Ex>),
-) {
-    visit_stmts_mut(block, &mut |s| {
-        s.exprs_mut().for_each(|e| *e = exprs(e));
-        if let Stmt::Store { buf, index, .. } = s {
-            stores(buf, index);
-        }
-    });
 }
 
 /// Simplifies index arithmetic (`int64`) and conditions over it.

@@ -8,9 +8,7 @@ use super::strided::has_loads;
 use super::versions::{Reads, overwrites};
 use crate::accumulation::Accumulation;
 use crate::raise::peel;
-use crate::{
-    Buf, Ex, ExKind, Mark, Program, Stmt, Var, map_stmts, statements, substitute, visit_expr,
-};
+use crate::{Buf, Ex, ExKind, Mark, Program, Stmt, Var, map_stmts, substitute, visit_accesses};
 
 /// Returns the statements that a loop is equal to if what is in it is computed one after the other,
 /// each for all iterations; `None` where that is another result, or where there is one statement.
@@ -94,7 +92,7 @@ fn independent(block: &[Stmt], loops: &[(Var, Ex)]) -> bool {
     let mut axes: FxHashMap<Buf, Vec<Vec<usize>>> = (block.iter().flat_map(writes))
         .map(|b| (b, Vec::new()))
         .collect();
-    let mut see = |buf: Buf, index: &[Ex]| {
+    visit_accesses(block, |buf, index| {
         let Some(possible) = axes.get_mut(&buf) else {
             return;
         };
@@ -110,18 +108,6 @@ fn independent(block: &[Stmt], loops: &[(Var, Ex)]) -> bool {
         for (before, here) in possible.iter_mut().zip(here) {
             before.retain(|k| here.contains(k));
         }
-    };
-    for s in statements(block) {
-        if let Stmt::Store { buf, index, .. } = s {
-            see(*buf, index);
-        }
-        for e in s.exprs() {
-            visit_expr(e, |e| {
-                if let ExKind::Load(buf, index) = e.kind() {
-                    see(*buf, index);
-                }
-            });
-        }
-    }
+    });
     axes.values().flatten().all(|places| !places.is_empty())
 }

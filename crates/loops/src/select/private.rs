@@ -5,9 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::statement::{known_at_start, writes};
 use crate::lower::reads;
 use crate::reduction_init::depends;
-use crate::{
-    Buf, Buffer, Ex, ExKind, Program, Role, Stmt, Var, map_expr, map_stores, statements, visit_expr,
-};
+use crate::{Buf, Buffer, Ex, Program, Role, Stmt, Var, move_accesses, statements, visit_accesses};
 
 /// The greatest size in bytes of a buffer whose elements several iterations shared: as loops, it may
 /// have been made to stay in a cache.
@@ -46,18 +44,9 @@ pub(super) fn expand(
     outside: &FxHashSet<Buf>,
 ) -> Vec<Buf> {
     let mut used: FxHashMap<Buf, Use> = FxHashMap::default();
-    for s in statements(block) {
-        if let Stmt::Store { buf, index, .. } = s {
-            used.entry(*buf).or_default().see(index, loops);
-        }
-        for e in s.exprs() {
-            visit_expr(e, |e| {
-                if let ExKind::Load(buf, index) = e.kind() {
-                    used.entry(*buf).or_default().see(index, loops);
-                }
-            });
-        }
-    }
+    visit_accesses(block, |buf, index| {
+        used.entry(buf).or_default().see(index, loops);
+    });
     // An extent of some buffer is none below 0.
     let is_extent = |e: &Ex| program.bufs.values().any(|b| b.shape.contains(e));
     let fixed = loops.iter().all(|(_, extent)| {
@@ -97,31 +86,13 @@ pub(super) fn expand(
     if places.is_empty() {
         return Vec::new();
     }
-    let at = |program: &Program, index: &[Ex], kept: &[usize]| -> Vec<Ex> {
+    let place = |buf: Buf, index: &[Ex]| {
+        let (new, kept) = places.get(&buf)?;
         let vars = loops.iter().map(|l| Ex::var(l.0, program.vars[l.0].dtype));
-        vars.chain(kept.iter().map(|&k| index[k].clone())).collect()
+        let own = kept.iter().map(|&k| index[k].clone());
+        Some((*new, vars.chain(own).collect()))
     };
-    map_stores(
-        block,
-        &mut |e| {
-            map_expr(e, |e| match e.kind() {
-                ExKind::Load(buf, index) => {
-                    let (new, kept) = places.get(buf)?;
-                    Some(Ex::new(
-                        ExKind::Load(*new, at(program, index, kept)),
-                        e.dtype(),
-                    ))
-                }
-                _ => None,
-            })
-        },
-        &mut |buf, index| {
-            if let Some((new, kept)) = places.get(buf) {
-                *index = at(program, index, kept);
-                *buf = *new;
-            }
-        },
-    );
+    move_accesses(block, place, place);
     places.into_values().map(|p| p.0).collect()
 }
 

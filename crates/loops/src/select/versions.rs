@@ -10,7 +10,7 @@ use crate::accumulation::Accumulation;
 use crate::continued::in_extents;
 use crate::raise::peel;
 use crate::{
-    Buf, Buffer, Combiner, Ex, ExKind, Program, Role, Stmt, map_expr, map_stmts, map_stores,
+    Buf, Buffer, Combiner, Ex, ExKind, Program, Role, Stmt, map_expr, map_stmts, move_accesses,
     visit_expr,
 };
 
@@ -81,17 +81,13 @@ pub(super) fn split_versions(
         }
         let old = cut.is_some_and(|c| c.1 == Reads::Old);
         let loads = if old { &before } else { &now };
-        let renamed = |e: &Ex| match e.kind() {
-            ExKind::Load(buf, at) => {
-                let new = *loads.get(buf)?;
-                Some(Ex::new(ExKind::Load(new, at.clone()), e.dtype()))
-            }
-            _ => None,
+        let renamed = |names: &FxHashMap<Buf, Buf>, buf, at: &[Ex]| {
+            names.get(&buf).map(|new| (*new, at.to_vec()))
         };
-        map_stores(
+        move_accesses(
             std::slice::from_mut(s),
-            &mut |e| map_expr(e, renamed),
-            &mut |buf, _| *buf = now.get(buf).copied().unwrap_or(*buf),
+            |buf, at| renamed(loads, buf, at),
+            |buf, at| renamed(&now, buf, at),
         );
     }
 }
