@@ -19,7 +19,7 @@ use crate::kernels::gemm::RxGemmF32;
 use crate::kernels::gemm::epilogue::RxEpilogue;
 use crate::kernels::gemm::other::RxGemmI32;
 use crate::kernels::integer::conv::RxConv2dI32;
-use crate::kernels::integer::fused::{RxConv2dQ8, rx_conv2d_q8_pack_size};
+use crate::kernels::integer::fused::{self, RxConv2dQ8};
 use crate::kernels::kinds::Kind;
 use crate::kernels::lines::{RxLines, Work};
 use crate::kernels::pick::RxPick;
@@ -290,7 +290,7 @@ described! {
         if v.packed.is_null() {
             reach.all("weight", v.weight, 1, &[weights(s), s.kh, s.kw]);
         } else {
-            reach.all("packed weight", v.packed, 1, &[rx_conv2d_q8_pack_size(v)]);
+            reach.all("packed weight", v.packed, 1, &[fused::packed_size(v) as i64]);
         }
         // In fixed point, the bias is one of the tables.
         let fixed = v.factor.is_null();

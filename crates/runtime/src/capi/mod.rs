@@ -1,5 +1,4 @@
-//! The C face of the runtime: its `extern "C"` functions, but for the kernels', whose entries stand
-//! beside their descriptors.
+//! The C face of the runtime: its `extern "C"` functions.
 //!
 //! Here alone are pointers from outside looked at. A function checks those that may be wrong, makes
 //! slices and references of them, calls the core, which knows nothing of C, and stores the error.
@@ -9,6 +8,7 @@
 //! Invariant: no panic leaves a function, and no other module of the crate but `symbols` names
 //! these.
 
+pub mod arrays;
 pub mod checks;
 pub mod context;
 pub mod counts;
@@ -16,8 +16,10 @@ pub mod dlpack;
 pub mod errors;
 pub mod fields;
 pub mod functions;
+pub mod kernels;
 pub mod launch;
 pub mod numbers;
+pub mod packing;
 pub mod profile;
 pub mod program;
 pub mod scratch;
@@ -61,6 +63,20 @@ unsafe fn slice<'a, T>(first: *const T, count: impl TryInto<usize>) -> &'a [T] {
     }
     // SAFETY: not null, and has `count` elements by the contract.
     unsafe { std::slice::from_raw_parts(first, count) }
+}
+
+/// As [`slice`], for elements that are written.
+///
+/// # Safety
+/// As for [`slice`], and nobody else reads or writes the elements meanwhile.
+#[inline]
+unsafe fn slice_mut<'a, T>(first: *mut T, count: impl TryInto<usize>) -> &'a mut [T] {
+    let count = count.try_into().unwrap_or(0);
+    if count == 0 || first.is_null() {
+        return &mut [];
+    }
+    // SAFETY: not null, and has `count` elements of its own by the contract.
+    unsafe { std::slice::from_raw_parts_mut(first, count) }
 }
 
 /// Returns elements as a slice, as [`slice`] does, or records that there are none at the pointer,
