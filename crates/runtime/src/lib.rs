@@ -35,6 +35,7 @@ pub mod program;
 pub mod reach;
 pub mod release;
 pub mod scalar;
+mod slices;
 pub mod stack;
 mod symbols;
 pub mod tensor;

@@ -37,6 +37,7 @@ use std::ptr::{NonNull, null_mut};
 use crate::context::{RxContext, Status};
 use crate::object::RxObject;
 use crate::release::release;
+use crate::slices::{slice, slice_mut};
 use crate::tensor::{Dims, extents};
 
 /// Returns the text of a C string; empty for null, and invalid UTF-8 is replaced.
@@ -49,34 +50,6 @@ unsafe fn text<'a>(text: *const c_char) -> Cow<'a, str> {
     }
     // SAFETY: not null, and ends with a NUL by the contract.
     unsafe { CStr::from_ptr(text) }.to_string_lossy()
-}
-
-/// Returns elements as a slice; an empty one for null.
-///
-/// # Safety
-/// `first` is null or has `count` elements, if that is more than 0, which outlive the result.
-#[inline]
-unsafe fn slice<'a, T>(first: *const T, count: impl TryInto<usize>) -> &'a [T] {
-    let count = count.try_into().unwrap_or(0);
-    if count == 0 || first.is_null() {
-        return &[];
-    }
-    // SAFETY: not null, and has `count` elements by the contract.
-    unsafe { std::slice::from_raw_parts(first, count) }
-}
-
-/// As [`slice`], for elements that are written.
-///
-/// # Safety
-/// As for [`slice`], and nobody else reads or writes the elements meanwhile.
-#[inline]
-unsafe fn slice_mut<'a, T>(first: *mut T, count: impl TryInto<usize>) -> &'a mut [T] {
-    let count = count.try_into().unwrap_or(0);
-    if count == 0 || first.is_null() {
-        return &mut [];
-    }
-    // SAFETY: not null, and has `count` elements of its own by the contract.
-    unsafe { std::slice::from_raw_parts_mut(first, count) }
 }
 
 /// Returns elements as a slice, as [`slice`] does, or records that there are none at the pointer,

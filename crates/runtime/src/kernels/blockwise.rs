@@ -313,40 +313,35 @@ pub unsafe fn product(context: &mut RxContext, q: &RxBlockwiseF32) -> i32 {
     if !matches!(q.bits, 4 | 8) || q.blocks < 0 || q.block <= 0 {
         return context.fail(Status::Argument, "rx_blockwise_f32: no such blocks");
     }
-    let mut q = *q;
-    // SAFETY: the operands have the sizes that the descriptor says; threads write different
-    // columns of the result.
-    unsafe {
-        let whole = {
-            let q = &q;
-            dispatch!(whole(q: &RxBlockwiseF32) -> bool)
+    // SAFETY: only sizes are read.
+    let whole = unsafe { dispatch!(whole(q: &RxBlockwiseF32) -> bool) };
+    let mut in_order = *q;
+    let mut order = None;
+    if q.bits == 4 && whole {
+        let bytes = q.m as usize * q.depth() * 4;
+        let Some(scratch) = Scratch::new(context, bytes) else {
+            return context.status;
         };
-        let mut order = None;
-        if q.bits == 4 && whole {
-            let bytes = q.m as usize * q.depth() * 4;
-            let Some(scratch) = Scratch::new(context, bytes) else {
-                return context.status;
-            };
-            let to = scratch.memory.cast::<f32>();
-            {
-                let q = &q;
-                dispatch!(zipped(q: &RxBlockwiseF32, to: *mut f32));
-            }
-            q.x = to;
-            order = Some(scratch);
-        }
-        let status = if whole && q.m as usize <= FEW {
-            let grain = Grain::of_work(SMALL, q.depth());
-            let shared = Share::new(q);
-            context.pool.each(q.n as usize, grain, |begin, end, _| {
-                let q = shared.get();
-                dispatch!(few(q: &RxBlockwiseF32, begin: usize, end: usize));
-            });
-            0
-        } else {
-            many(context, &q)
-        };
-        drop(order);
-        status
+        let to = scratch.memory.cast::<f32>();
+        // SAFETY: there is room for the operand, whose rows are pairs of whole vectors.
+        unsafe { dispatch!(zipped(q: &RxBlockwiseF32, to: *mut f32)) };
+        in_order.x = to;
+        order = Some(scratch);
     }
+    let status = if whole && q.m as usize <= FEW {
+        let grain = Grain::of_work(SMALL, q.depth());
+        // SAFETY: threads write different columns of the result.
+        let shared = unsafe { Share::new(in_order) };
+        context.pool.each(q.n as usize, grain, |begin, end, _| {
+            let q = shared.get();
+            // SAFETY: `begin..end` are rows of the weight, and blocks are whole vectors.
+            unsafe { dispatch!(few(q: &RxBlockwiseF32, begin: usize, end: usize)) };
+        });
+        0
+    } else {
+        // SAFETY: the operands have the sizes that the descriptor says.
+        unsafe { many(context, &in_order) }
+    };
+    drop(order);
+    status
 }

@@ -22,6 +22,7 @@ use crate::kernels::gemm::{self, RxGemmF32, gemm};
 use crate::kernels::kinds::{Kind, Sum};
 use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::wide::{Vector, Wide};
+use crate::slices::slice;
 use crate::threads::{Grain, Share};
 use plan::{Plan, Way};
 
@@ -263,13 +264,6 @@ pub unsafe fn contract(context: &mut RxContext, g: &RxContract) -> i32 {
                 Status::Argument,
                 "rx_contract: too many axes, or unknown types",
             );
-        };
-        let slice = |at: *const i64, n: usize| {
-            if n == 0 {
-                &[]
-            } else {
-                std::slice::from_raw_parts(at, n)
-            }
         };
         let (extents, steps) = (slice(g.extents, axes), slice(g.steps, 3 * axes));
         let Some(plan) = Plan::new(extents, steps, c) else {

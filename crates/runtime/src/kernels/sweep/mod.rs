@@ -32,6 +32,7 @@ use crate::context::{RxContext, Status};
 use crate::kernels::combiner::Combiner;
 use crate::kernels::kinds::{Kind, Sum};
 use crate::kernels::scratch::Scratch;
+use crate::slices::slice;
 use crate::threads::{Grain, Share};
 use apply::{Args, Given, apply};
 pub use op::{Op, RxSweepOp};
@@ -383,7 +384,7 @@ pub unsafe fn evaluate(context: &mut RxContext, v: &RxSweep) -> i32 {
         let all = axes + reduced;
         let extents = slice(v.extents, all);
         let strides = slice(v.strides, inputs * all);
-        let program = std::slice::from_raw_parts(v.program, v.ops as usize);
+        let program = slice(v.program, v.ops);
         let mut plan = Plan {
             v,
             ops: rounded_when_written(v, program, out_kind),
@@ -458,14 +459,4 @@ fn rounded_when_written<'a>(v: &RxSweep, ops: &'a [RxSweepOp], out: Kind) -> &'a
         }
         _ => ops,
     }
-}
-
-/// # Safety
-/// `data` has `n` elements.
-unsafe fn slice<'a, T>(data: *const T, n: usize) -> &'a [T] {
-    if n == 0 {
-        return &[];
-    }
-    // SAFETY: `data` has `n` elements.
-    unsafe { std::slice::from_raw_parts(data, n) }
 }
