@@ -14,16 +14,10 @@ use relax_loops::fused_bytes::FusedBytes;
 use relax_loops::select::{Weights, Work, select};
 use relax_loops::{Buf, ExKind, Hint, Program, Stage};
 use relax_lower::lir::{DataId, Hold, Inst, KernelId, Lowered, Reg};
-use relax_runtime::kernels::conv::{
-    self, RxConv2dF32, RxConv2dSizes, rx_conv2d_f32_pack, rx_conv2d_f32_pack_size,
-};
+use relax_runtime::kernels::conv::{self, RxConv2dF32, RxConv2dSizes};
 use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
-use relax_runtime::kernels::gemm::pack::{
-    rx_pack_a_f32, rx_pack_a_f32_size, rx_pack_b_f32, rx_pack_b_f32_size,
-};
-use relax_runtime::kernels::integer::fused::{
-    RxConv2dQ8, rx_conv2d_q8_pack, rx_conv2d_q8_pack_size,
-};
+use relax_runtime::kernels::gemm::pack;
+use relax_runtime::kernels::integer::fused::{self, RxConv2dQ8};
 use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 
@@ -549,23 +543,20 @@ fn described_bytes(weight: *const i8, sizes: RxConv2dSizes, steps: [i64; 3]) -> 
 fn packed_size(weight: &Tensor, form: Form) -> Option<usize> {
     let whole = |elements: i64| weight.len() as i64 == elements;
     let size = match form {
-        Form::Columns([k, n, _, _]) if whole(k * n) => rx_pack_b_f32_size(k, n),
-        Form::Rows([m, k, _, _]) if whole(m * k) => rx_pack_a_f32_size(m, k),
-        Form::Columns(_) | Form::Rows(_) => 0,
-        Form::Conv(sizes, layout) => {
-            let conv = described(std::ptr::null(), sizes, layout);
-            // SAFETY: only sizes are read.
-            unsafe { rx_conv2d_f32_pack_size(&conv) }
+        Form::Columns([k, n, _, _]) if whole(k * n) => {
+            pack::size_of_columns(k as usize, n as usize)
         }
+        Form::Rows([m, k, _, _]) if whole(m * k) => pack::size_of_rows(m as usize, k as usize),
+        Form::Columns(_) | Form::Rows(_) => 0,
+        Form::Conv(sizes, layout) => conv::packed_size(&described(std::ptr::null(), sizes, layout)),
         Form::Bytes(sizes, steps) => {
             let all = sizes.o * (sizes.c / sizes.groups.max(1)) * sizes.kh * sizes.kw;
             let conv = described_bytes(std::ptr::null(), sizes, steps);
-            // SAFETY: only sizes are read.
-            let bytes = unsafe { rx_conv2d_q8_pack_size(&conv) };
-            if whole(all) { (bytes + 3) / 4 } else { 0 }
+            let bytes = fused::packed_size(&conv);
+            if whole(all) { bytes.div_ceil(4) } else { 0 }
         }
     };
-    usize::try_from(size).ok().filter(|&n| n > 0)
+    (size > 0).then_some(size)
 }
 
 /// Packs a weight.
@@ -580,17 +571,17 @@ unsafe fn fill(weight: &Tensor, form: Form, to: *mut f32) {
     unsafe {
         match form {
             Form::Columns([k, n, rs, cs]) => {
-                rx_pack_b_f32(k, n, from, rs, cs, to);
+                pack::columns(k as usize, n as usize, from, rs as isize, cs as isize, to);
             }
             Form::Rows([m, k, rs, cs]) => {
-                rx_pack_a_f32(m, k, from, rs, cs, to);
+                pack::rows(m as usize, k as usize, from, rs as isize, cs as isize, to);
             }
             Form::Conv(sizes, layout) => {
-                rx_conv2d_f32_pack(&described(from, sizes, layout), to);
+                conv::pack_weight(&described(from, sizes, layout), to);
             }
             Form::Bytes(sizes, steps) => {
                 let conv = described_bytes(bytes.cast(), sizes, steps);
-                rx_conv2d_q8_pack(&conv, to.cast());
+                fused::pack_weight(&conv, to.cast());
             }
         }
     }

@@ -8,9 +8,9 @@ mod common;
 
 use common::dense_f32;
 use relax_runtime::capi::context::{rx_context_create, rx_context_destroy, rx_set_threads};
+use relax_runtime::capi::kernels::rx_gemm_f32;
+use relax_runtime::capi::packing::{rx_pack_b_f32, rx_pack_b_f32_size};
 use relax_runtime::context::RxContext;
-use relax_runtime::kernels::gemm::pack::{rx_pack_b_f32, rx_pack_b_f32_size};
-use relax_runtime::kernels::gemm::rx_gemm_f32;
 use std::time::Instant;
 
 /// The shortest of many runs, in seconds.

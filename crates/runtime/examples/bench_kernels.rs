@@ -6,20 +6,27 @@
 mod common;
 
 use common::{dense, one_pixel};
+use relax_runtime::capi::arrays::{
+    rx_copy, rx_reduce_f32, rx_softmax, rx_transpose, rx_vcos_f32, rx_verf_f32, rx_vexp_f32,
+    rx_vgelu_f32, rx_vlog_f32, rx_vrsqrt_f32, rx_vsigmoid_f32, rx_vsin_f32, rx_vsqrt_f32,
+    rx_vtanh_f32,
+};
 use relax_runtime::capi::context::{rx_context_create, rx_context_destroy, rx_set_threads};
+use relax_runtime::capi::kernels::{
+    rx_conv2d_f32, rx_conv2d_i32, rx_gemm_i32, rx_layer_norm_f32, rx_pool2d_f32, rx_requantize_i32,
+    rx_strips_f32,
+};
+use relax_runtime::capi::packing::{rx_conv2d_f32_pack, rx_conv2d_f32_pack_size};
 use relax_runtime::context::RxContext;
 use relax_runtime::kernels::conv::*;
 use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
-use relax_runtime::kernels::gemm::other::{RxGemmI32, rx_gemm_i32};
-use relax_runtime::kernels::integer::conv::{RxConv2dI32, rx_conv2d_i32};
+use relax_runtime::kernels::gemm::other::RxGemmI32;
+use relax_runtime::kernels::integer::conv::RxConv2dI32;
 use relax_runtime::kernels::kinds::Kind;
 use relax_runtime::kernels::pool2d::*;
-use relax_runtime::kernels::reduce::rx_reduce_f32;
-use relax_runtime::kernels::requantize::{RxRequantize, rx_requantize_i32};
+use relax_runtime::kernels::requantize::RxRequantize;
 use relax_runtime::kernels::rows::*;
-use relax_runtime::kernels::strided::{rx_copy, rx_transpose};
-use relax_runtime::kernels::strips::{Op, RxStripOp, RxStrips, rx_strips_f32};
-use relax_runtime::kernels::vmath::*;
+use relax_runtime::kernels::strips::{Op, RxStripOp, RxStrips};
 use std::time::Instant;
 
 /// The shortest of many runs, in seconds.

@@ -8,6 +8,8 @@ mod common;
 
 use common::one_pixel;
 use relax_runtime::capi::context::{rx_context_create, rx_set_threads};
+use relax_runtime::capi::kernels::rx_conv2d_f32;
+use relax_runtime::capi::packing::{rx_conv2d_f32_pack, rx_conv2d_f32_pack_size};
 use relax_runtime::context::RxContext;
 use relax_runtime::kernels::conv::*;
 use relax_runtime::kernels::gemm::epilogue::RxEpilogue;

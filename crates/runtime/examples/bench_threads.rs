@@ -12,7 +12,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use relax_runtime::kernels::vmath::rx_vexp_f32;
+use relax_runtime::capi::arrays::rx_vexp_f32;
 use relax_runtime::threads::{Grain, Pool};
 
 /// Workers sleep after some fifty microseconds without work.

@@ -108,7 +108,7 @@ fn main() {
                 while begin.elapsed().as_secs_f64() < seconds {
                     let begin = Instant::now();
                     // SAFETY: all arrays have the sizes that the descriptor states.
-                    assert_eq!(unsafe { by_way(ctx, &conv, way) }, 0);
+                    assert_eq!(unsafe { by_way(&mut *ctx, &conv, way) }, 0);
                     *least = least.min(begin.elapsed().as_secs_f64());
                 }
             }

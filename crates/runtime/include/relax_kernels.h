@@ -1,8 +1,9 @@
 /* relax_kernels.h: the computational kernels of the Relax runtime.
  *
  * Pointers are to compact row-major data unless strides are given; strides count elements.
- * Any alignment works, 64 bytes is fastest. Kernels with a context may split their work over
- * its threads and take scratch memory from its heap; they return RX_OK or RX_ERR_MEMORY.
+ * Arrays are aligned to their elements; 64 bytes is fastest. Kernels with a context may split
+ * their work over its threads and take scratch memory from its heap; they return RX_OK,
+ * RX_ERR_MEMORY, or RX_ERR_ARGUMENT where a structure is NULL or asks for what there is not.
  * Kernels without one run on the calling thread and cannot fail. The instruction set
  * (portable, AVX2+FMA, AVX-512) is chosen at run time; results may differ between
  * instruction sets in rounding only, and never between numbers of threads.

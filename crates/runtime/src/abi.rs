@@ -309,12 +309,28 @@ pub const fn first(touches: &[Touches]) -> Option<Touches> {
     }
 }
 
-/// Creates constants for functions: `module => name(_, _)`, with a `_` for each parameter;
+/// Returns the functions of two tables, which are `N`.
+#[doc(hidden)]
+pub const fn joined<const N: usize>([first, second]: [&[Function]; 2]) -> [Function; N] {
+    assert!(first.len() + second.len() == N);
+    let mut all = [first[0]; N];
+    let mut i = 0;
+    while i < N {
+        all[i] = match i < first.len() {
+            true => first[i],
+            false => second[i - first.len()],
+        };
+        i += 1;
+    }
+    all
+}
+
+/// Creates constants for functions: `module => name(_, _)`, with a `_` or its type per parameter;
 /// `=> touches` after a kernel is the [`Touches`](crate::reach::Touches) of its calls. `FUNCTIONS`
 /// lists all of them.
 #[macro_export]
 macro_rules! c_functions {
-    ($($path:path => $($name:ident($($param:tt),*) $(=> $touches:path)?)*;)*) => {
+    ($($path:path => $($name:ident($($param:ty),* $(,)?) $(=> $touches:path)?)*;)*) => {
         $($(
             #[doc = concat!("`", stringify!($name), "`")]
             pub const $name: $crate::abi::Function = {

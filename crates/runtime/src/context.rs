@@ -281,7 +281,7 @@ impl RxContext {
 }
 
 /// Runs `body`, and converts a panic to an error of the context; null is an error without a text.
-/// Every function of the C interface that could panic runs in it: those of `capi`, and the kernels'.
+/// Every function of the C interface that could panic runs in it.
 pub(crate) fn guard(ctx: *mut RxContext, body: impl FnOnce(&mut RxContext) -> i32) -> i32 {
     // SAFETY: the C interface takes null or a context that lives, which belongs to the thread that
     // calls: nobody else uses it until the function returns.

@@ -11,8 +11,8 @@
 //!   no pointers from outside; values by their layouts ([`object`], [`values`], [`tensor`],
 //!   [`release`]), which live by reference counts; and what is said of programs in read-only data
 //!   ([`launch`], [`given`], [`extents`], [`weights`], [`program`]).
-//! - [`kernels`]: each with its entry beside the structure that describes a call; [`reach`] says
-//!   what a call touches.
+//! - [`kernels`]: each a function of the context and the structure that describes a call, or of
+//!   arrays; [`reach`] says what a call touches.
 //!
 //! The interface as data, for the code generator, is [`abi`].
 //!
@@ -35,6 +35,7 @@ pub mod program;
 pub mod reach;
 pub mod release;
 pub mod scalar;
+mod slices;
 pub mod stack;
 mod symbols;
 pub mod tensor;

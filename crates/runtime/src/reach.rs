@@ -19,7 +19,7 @@ use crate::kernels::gemm::RxGemmF32;
 use crate::kernels::gemm::epilogue::RxEpilogue;
 use crate::kernels::gemm::other::RxGemmI32;
 use crate::kernels::integer::conv::RxConv2dI32;
-use crate::kernels::integer::fused::{RxConv2dQ8, rx_conv2d_q8_pack_size};
+use crate::kernels::integer::fused::{self, RxConv2dQ8};
 use crate::kernels::kinds::Kind;
 use crate::kernels::lines::{RxLines, Work};
 use crate::kernels::pick::RxPick;
@@ -28,6 +28,7 @@ use crate::kernels::requantize::RxRequantize;
 use crate::kernels::rows::RxLayerNormF32;
 use crate::kernels::strips::RxStrips;
 use crate::kernels::sweep::RxSweep;
+use crate::slices::slice;
 
 /// An array that a kernel may access, as in the C header.
 #[repr(C)]
@@ -170,11 +171,11 @@ impl Reach {
         );
         // SAFETY: the descriptor's arrays are as long as it says.
         unsafe {
-            let extents = words(s.extents, axes);
+            let extents = slice(s.extents, axes);
             let own = |i: usize| Kind::of(*s.kinds.add(i)).map_or(0, Kind::size);
             let size = |i: usize| if s.kinds.is_null() { 4 } else { own(i) };
             for i in 0..inputs {
-                let steps = words(s.strides.wrapping_add(i * axes), axes);
+                let steps = slice(s.strides.wrapping_add(i * axes), axes);
                 let axes: Vec<_> = extents.iter().copied().zip(steps.iter().copied()).collect();
                 self.walk("operand", *s.data.add(i), size(i), &axes);
             }
@@ -191,13 +192,13 @@ impl Reach {
         let axes = (s.axes + s.reduced).max(0) as usize;
         // SAFETY: the descriptor's arrays are as long as it says.
         unsafe {
-            let extents = words(s.extents, axes);
+            let extents = slice(s.extents, axes);
             for i in 0..s.inputs.max(0) as usize {
                 // Indices are numbers.
                 let Some(kind) = Kind::of(*s.kinds.add(i)) else {
                     continue;
                 };
-                let steps = words(s.strides.wrapping_add(i * axes), axes);
+                let steps = slice(s.strides.wrapping_add(i * axes), axes);
                 let axes: Vec<_> = extents.iter().copied().zip(steps.iter().copied()).collect();
                 self.walk("operand", *s.data.add(i), kind.size(), &axes);
             }
@@ -210,7 +211,7 @@ impl Reach {
     unsafe fn pick(&mut self, p: &RxPick) {
         let size = p.size.max(0) as usize;
         // SAFETY: the descriptor has `axes` extents.
-        let extents = unsafe { words(p.extents, p.axes.max(0) as usize) };
+        let extents = unsafe { slice(p.extents, p.axes.max(0) as usize) };
         // SAFETY: the descriptor's tables have a number for each index of each axis.
         if let Some((low, high)) = unsafe { picked(extents, p.tables) } {
             let first = (p.x).wrapping_byte_offset((low as isize).wrapping_mul(size as isize));
@@ -290,7 +291,7 @@ described! {
         if v.packed.is_null() {
             reach.all("weight", v.weight, 1, &[weights(s), s.kh, s.kw]);
         } else {
-            reach.all("packed weight", v.packed, 1, &[rx_conv2d_q8_pack_size(v)]);
+            reach.all("packed weight", v.packed, 1, &[fused::packed_size(v) as i64]);
         }
         // In fixed point, the bias is one of the tables.
         let fixed = v.factor.is_null();
@@ -363,7 +364,7 @@ described! {
     /// `rx_contract`.
     contract = |reach, g: RxContract| {
         let n = g.axes.max(0) as usize;
-        let (extents, steps) = (words(g.extents, n), words(g.steps, 3 * n));
+        let (extents, steps) = (slice(g.extents, n), slice(g.steps, 3 * n));
         for (k, (what, data, kind)) in [
             ("left operand", g.a, g.a_type),
             ("right operand", g.b, g.b_type),
@@ -427,7 +428,7 @@ pub(crate) unsafe fn softmax(reach: &mut Reach, args: Args<'_>) {
 pub(crate) unsafe fn copy(reach: &mut Reach, args: Args<'_>) {
     let (size, rank) = (args[0] as i32 as usize, (args[1] as i32).max(0) as usize);
     // SAFETY: extents and steps have as many numbers as the rank says.
-    let numbers = |i: usize| unsafe { words(pointer(args, i), rank) };
+    let numbers = |i: usize| unsafe { slice(pointer(args, i), rank) };
     let extents = numbers(2);
     for (what, data, steps) in [("operand", 3, 4), ("result", 5, 6)] {
         let axes = extents.iter().copied().zip(numbers(steps).iter().copied());
@@ -462,7 +463,7 @@ unsafe fn picked(extents: &[i64], mut tables: *const i64) -> Option<(i64, i64)> 
     let (mut low, mut high) = (0i64, 0i64);
     for &n in extents {
         // SAFETY: the table of this axis has `n` numbers.
-        let table = unsafe { words(tables, n.max(0) as usize) };
+        let table = unsafe { slice(tables, n.max(0) as usize) };
         let places = table.iter().filter(|&&t| t >= 0);
         low = low.saturating_add(*places.clone().min()?);
         high = high.saturating_add(*places.max()?);
@@ -479,16 +480,6 @@ fn weights(s: &RxConv2dSizes) -> i64 {
 /// The size in bytes of an element, by the descriptors' numbers of types.
 fn element(number: i32) -> usize {
     Kind::of(number).map_or(8, Kind::size)
-}
-
-/// # Safety
-/// `data` has `n` numbers, or is null.
-unsafe fn words<'a>(data: *const i64, n: usize) -> &'a [i64] {
-    if data.is_null() {
-        return &[];
-    }
-    // SAFETY: `data` has `n` numbers.
-    unsafe { std::slice::from_raw_parts(data, n) }
 }
 
 /// Returns whether an array contains all accessed bytes.

@@ -1,8 +1,23 @@
-//! The functions of the C interface: each is named here, once, with a `_` for each parameter.
+//! The functions of the C interface: each is named once, here with a `_` for each parameter, or in
+//! the table of kernels with a descriptor (`capi::kernels`), which makes the functions, too.
 
 /// The functions as constants under their own names.
-#[allow(non_upper_case_globals)]
 pub(crate) mod functions {
+    use super::listed;
+    use crate::abi::{Function, joined};
+    use crate::capi::kernels::table;
+
+    pub use listed::*;
+    pub use table::*;
+
+    /// All of the functions, in a fixed order.
+    pub const FUNCTIONS: &[Function] = &joined::<
+        { listed::FUNCTIONS.len() + table::FUNCTIONS.len() },
+    >([listed::FUNCTIONS, table::FUNCTIONS]);
+}
+
+#[allow(non_upper_case_globals)]
+mod listed {
     use crate::reach;
 
     crate::c_functions! {
@@ -53,58 +68,25 @@ pub(crate) mod functions {
         crate::capi::profile =>
             rx_profile_begin(_) rx_profile_end(_, _, _, _, _, _, _, _) rx_profile_row(_, _, _)
             rx_profile_clear(_);
-        crate::capi::numbers => rx_ipow(_, _);
+        crate::capi::numbers =>
+            rx_isa() rx_ipow(_, _) rx_math_f32(_, _, _) rx_math_f64(_, _, _);
         crate::capi::threads => rx_parallel_for(_, _, _, _, _);
-        crate::kernels::simd => rx_isa();
-        crate::kernels::gemm =>
-            rx_gemm_f32(_, _) => reach::gemm
-            rx_batch_gemm_f32(_, _, _, _, _, _) => reach::batch_gemm;
-        crate::kernels::gemm::pack =>
+        crate::capi::packing =>
             rx_pack_b_f32_size(_, _) rx_pack_b_f32(_, _, _, _, _, _) rx_pack_a_f32_size(_, _)
-            rx_pack_a_f32(_, _, _, _, _, _);
-        crate::kernels::blockwise => rx_blockwise_f32(_, _) => reach::blockwise;
-        crate::kernels::gemm::other =>
-            rx_gemm_f64(_, _) rx_gemm_i8_i8_i32(_, _) rx_gemm_u8_i8_i32(_, _)
-            rx_gemm_u8_u8_i32(_, _) rx_gemm_i16_i16_i32(_, _) rx_gemm_i32_i32_i32(_, _)
-            rx_gemm_i64_i64_i64(_, _)
-            rx_gemm_i32(_, _) => reach::gemm_i32;
-        crate::kernels::contract => rx_contract(_, _) => reach::contract;
-        crate::kernels::conv =>
-            rx_conv2d_f32(_, _) => reach::conv
-            rx_conv2d_f32_pack_size(_) rx_conv2d_f32_pack(_, _);
-        crate::kernels::conv::pooled => rx_conv2d_pool2d_f32(_, _, _) => reach::pooled;
-        crate::kernels::conv::transpose => rx_conv2d_transpose_f32(_, _) => reach::conv;
-        crate::kernels::integer::conv => rx_conv2d_i32(_, _) => reach::conv_i32;
-        crate::kernels::integer::fused =>
-            rx_conv2d_q8(_, _) => reach::conv_q8
+            rx_pack_a_f32(_, _, _, _, _, _) rx_conv2d_f32_pack_size(_) rx_conv2d_f32_pack(_, _)
             rx_conv2d_q8_pack_size(_) rx_conv2d_q8_pack(_, _);
-        crate::kernels::requantize => rx_requantize_i32(_, _) => reach::requantize;
-        crate::kernels::pool2d => rx_pool2d_f32(_, _) => reach::pool;
-        crate::kernels::vmath =>
+        crate::capi::arrays =>
             rx_vexp_f32(_, _, _) rx_vlog_f32(_, _, _) rx_vtanh_f32(_, _, _) rx_verf_f32(_, _, _)
             rx_vsigmoid_f32(_, _, _) rx_vsqrt_f32(_, _, _) rx_vrsqrt_f32(_, _, _)
             rx_vsin_f32(_, _, _) rx_vcos_f32(_, _, _) rx_vatan_f32(_, _, _) rx_vgelu_f32(_, _, _)
-            rx_vpow_f32(_, _, _, _);
-        crate::kernels::math =>
-            rx_math_f32(_, _, _) rx_math_f64(_, _, _);
-        crate::kernels::functions =>
-            rx_vmath_f32(_, _, _, _, _) rx_vmath_f64(_, _, _, _, _);
-        crate::kernels::strips => rx_strips_f32(_, _) => reach::strips;
-        crate::kernels::lines => rx_lines(_, _) => reach::lines;
-        crate::kernels::pick => rx_pick(_, _) => reach::pick;
-        crate::kernels::sweep => rx_sweep(_, _) => reach::sweep;
-        crate::kernels::lookup => rx_lookup_bytes(_, _, _, _, _, _) => reach::lookup;
-        crate::kernels::attention => rx_attention_f32(_, _) => reach::attention;
-        crate::kernels::rows =>
+            rx_vpow_f32(_, _, _, _) rx_vmath_f32(_, _, _, _, _) rx_vmath_f64(_, _, _, _, _)
+            rx_vf16_to_f32(_, _, _) rx_vf32_to_f16(_, _, _) rx_vbf16_to_f32(_, _, _)
+            rx_vf32_to_bf16(_, _, _)
+            rx_lookup_bytes(_, _, _, _, _, _) => reach::lookup
             rx_softmax(_, _, _, _, _, _, _) => reach::softmax
-            rx_layer_norm_f32(_, _) => reach::layer_norm;
-        crate::kernels::reduce => rx_reduce_f32(_, _, _, _, _, _, _);
-        crate::kernels::strided =>
+            rx_reduce_f32(_, _, _, _, _, _, _)
             rx_copy_strided(_, _, _, _, _, _, _, _) => reach::copy
             rx_transpose(_, _, _, _, _, _, _) rx_fill(_, _, _, _) rx_copy(_, _, _);
-        crate::kernels::convert =>
-            rx_vf16_to_f32(_, _, _) rx_vf32_to_f16(_, _, _) rx_vbf16_to_f32(_, _, _)
-            rx_vf32_to_bf16(_, _, _);
     }
 }
 

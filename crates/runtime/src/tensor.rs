@@ -12,6 +12,7 @@ use std::ptr::{NonNull, null_mut};
 
 use crate::context::{RxContext, Status};
 use crate::object::{DLDataType, Kind, RxTensor, Storage};
+use crate::slices::slice;
 use crate::values;
 
 /// A tensor that was made, with one reference; or the status of the error that the context has.
@@ -23,11 +24,8 @@ pub type Made = values::Made<RxTensor>;
 /// `shape` has `ndim` elements; it may be null when there are none.
 #[inline]
 pub(crate) unsafe fn extents<'a>(ndim: i32, shape: *const i64) -> &'a [i64] {
-    if ndim <= 0 || shape.is_null() {
-        return &[];
-    }
-    // SAFETY: `shape` is not null, and has `ndim` numbers by the contract.
-    unsafe { std::slice::from_raw_parts(shape, ndim as usize) }
+    // SAFETY: `shape` is null or has `ndim` numbers by the contract.
+    unsafe { slice(shape, ndim) }
 }
 
 /// The extents of a tensor that is to be made.

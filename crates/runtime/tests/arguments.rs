@@ -5,6 +5,9 @@ use std::ffi::{CStr, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use relax_runtime::capi::arrays::{
+    rx_copy_strided, rx_fill, rx_lookup_bytes, rx_reduce_f32, rx_transpose,
+};
 use relax_runtime::capi::context::{
     rx_context_create, rx_context_destroy, rx_heap_stats, rx_set_threads,
 };
@@ -13,6 +16,8 @@ use relax_runtime::capi::dlpack::{rx_from_dlpack, rx_to_dlpack};
 use relax_runtime::capi::errors::{rx_clear_error, rx_last_error, rx_last_status};
 use relax_runtime::capi::fields::rx_ref_set;
 use relax_runtime::capi::functions::{rx_call_closure, rx_call_dps_packed, rx_call_packed};
+use relax_runtime::capi::kernels::{rx_conv2d_pool2d_f32, rx_gemm_f32};
+use relax_runtime::capi::packing::{rx_conv2d_f32_pack, rx_conv2d_f32_pack_size};
 use relax_runtime::capi::tensors::{
     rx_alloc_tensor, rx_tensor_borrow, rx_tensor_copy, rx_tensor_data,
 };
@@ -103,6 +108,53 @@ fn without_a_context_nothing_is_made() {
             0
         );
     }
+}
+
+#[test]
+fn kernels_are_given_what_they_read() {
+    let cx = Context::new();
+    let ctx = cx.0;
+    let (from, mut to) = ([1f32, 2.0, 3.0, 4.0, 5.0, 6.0], [0f32; 6]);
+    let (x, y) = (from.as_ptr(), to.as_mut_ptr());
+    // SAFETY: null stands where the functions check for it; arrays have six floats.
+    unsafe {
+        assert_ne!(rx_gemm_f32(ctx, null()), 0);
+        cx.refused("rx_gemm_f32: `g` is null");
+        assert_ne!(rx_conv2d_pool2d_f32(ctx, null(), null()), 0);
+        cx.refused("rx_conv2d_pool2d_f32: `conv` is null");
+        assert_ne!(rx_gemm_f32(null_mut(), null()), 0);
+        assert_eq!(rx_conv2d_f32_pack_size(null()), 0);
+        rx_conv2d_f32_pack(null(), y);
+        assert_ne!(rx_lookup_bytes(ctx, 24, x.cast(), null(), y.cast(), 0), 0);
+        cx.refused("`table` is null");
+        assert_ne!(rx_reduce_f32(ctx, 0, 2, 3, 1, null(), y), 0);
+        cx.refused("no such arrays");
+        assert_ne!(rx_reduce_f32(ctx, 0, i64::MAX, 3, 2, null(), y), 0);
+        cx.refused("no such arrays");
+        let shape = [2i64, 3];
+        let transpose = |ndim, axes: [i32; 2], x: *const f32| {
+            let (shape, axes) = (shape.as_ptr(), axes.as_ptr());
+            rx_transpose(ctx, 4, ndim, shape, axes, x.cast(), y.cast())
+        };
+        for axes in [[0, 0], [0, 2], [-1, 0]] {
+            assert_ne!(transpose(2, axes, x), 0);
+            cx.refused("no permutation");
+        }
+        assert_ne!(transpose(2, [1, 0], null()), 0);
+        cx.refused("no such arrays");
+        assert_ne!(transpose(17, [1, 0], x), 0);
+        cx.refused("rank 17 is not between 0 and 16");
+        let none: *const i64 = null();
+        let copied = rx_copy_strided(ctx, 4, -1, none, x.cast(), none, y.cast(), none);
+        assert_ne!(copied, 0);
+        cx.refused("rank -1 is not between 0 and 16");
+        let untouched = std::slice::from_raw_parts(y, 6) == [0.0; 6];
+        assert!(untouched, "nothing was written");
+        assert_eq!(transpose(2, [1, 0], x), 0);
+        rx_fill(3, 1, x.cast(), y.cast());
+        rx_fill(4, -1, x.cast(), y.cast());
+    }
+    assert_eq!(to, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
 }
 
 #[test]

@@ -4,8 +4,9 @@
 mod common;
 
 use common::{Random, close, everywhere};
+use relax_runtime::capi::kernels::rx_attention_f32;
 use relax_runtime::context::RxContext;
-use relax_runtime::kernels::attention::{RxAttentionF32, rx_attention_f32};
+use relax_runtime::kernels::attention::RxAttentionF32;
 use std::ptr::null;
 
 /// Further than all keys.

@@ -4,8 +4,9 @@
 mod common;
 
 use common::{Random, everywhere};
+use relax_runtime::capi::kernels::rx_blockwise_f32;
 use relax_runtime::context::RxContext;
-use relax_runtime::kernels::blockwise::{RxBlockwiseF32, rx_blockwise_f32};
+use relax_runtime::kernels::blockwise::RxBlockwiseF32;
 
 struct Product {
     m: usize,

@@ -4,8 +4,9 @@
 mod common;
 
 use common::{Random, everywhere};
+use relax_runtime::capi::kernels::rx_contract;
 use relax_runtime::context::RxContext;
-use relax_runtime::kernels::contract::{RxContract, rx_contract};
+use relax_runtime::kernels::contract::RxContract;
 use relax_runtime::kernels::kinds::Kind;
 use std::fmt::Debug;
 

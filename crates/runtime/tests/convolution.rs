@@ -4,6 +4,8 @@
 mod common;
 
 use common::{Random, close, everywhere, finish, one_pixel};
+use relax_runtime::capi::kernels::{rx_conv2d_f32, rx_pool2d_f32};
+use relax_runtime::capi::packing::{rx_conv2d_f32_pack, rx_conv2d_f32_pack_size};
 use relax_runtime::context::RxContext;
 use relax_runtime::kernels::conv::*;
 use relax_runtime::kernels::pool2d::*;
@@ -101,7 +103,7 @@ fn check_conv(ctx: *mut RxContext, mut v: RxConv2dF32, epilogue: usize, pack: bo
             if pack && !packed.is_empty() {
                 (once.weight_packed, once.weight) = (packed.as_ptr(), null());
             }
-            assert_eq!(by_way(ctx, &once, way), 0);
+            assert_eq!(by_way(&mut *ctx, &once, way), 0);
         }
         close(&format!("{way:?} {v:?}"), &y, &wanted, tolerance(way));
     }

@@ -23,7 +23,7 @@ fn sources() -> Vec<(String, Vec<String>)> {
     all
 }
 
-/// The same without the kernels, whose entries are their interface.
+/// The same without the kernels.
 fn without_kernels() -> Vec<(String, Vec<String>)> {
     let mut all = sources();
     all.retain(|(name, _)| !name.starts_with("kernels/"));
@@ -40,7 +40,7 @@ fn functions_that_c_calls_are_in_its_face() {
         named || line.starts_with("pub") && line.contains("extern \"C\" fn ")
     };
     let (mut inside, mut outside) = (0, Vec::new());
-    for (name, lines) in without_kernels() {
+    for (name, lines) in sources() {
         let found = lines.iter().filter(is_c).count();
         // Constants are no functions.
         let constants = lines.iter().filter(|l| l.starts_with("pub static RX_"));
@@ -82,6 +82,23 @@ fn declarations(lines: &[String]) -> Vec<String> {
         lines[i..=end.unwrap_or(i)].join(" ")
     };
     from.map(whole).collect()
+}
+
+#[test]
+fn kernels_take_references_to_contexts_and_descriptions() {
+    let mut seen = 0;
+    for (name, lines) in sources() {
+        if !name.starts_with("kernels/") {
+            continue;
+        }
+        for declaration in declarations(&lines) {
+            seen += usize::from(declaration.contains("context: &mut RxContext"));
+            for pointer in ["*const Rx", "*mut Rx"] {
+                assert!(!declaration.contains(pointer), "{name}: {declaration}");
+            }
+        }
+    }
+    assert!(seen > 30, "only {seen} functions were found");
 }
 
 #[test]

@@ -3,9 +3,10 @@
 mod common;
 
 use common::{Random, everywhere, sweep_of_one};
+use relax_runtime::capi::kernels::rx_sweep;
 use relax_runtime::kernels::combiner::Combiner;
 use relax_runtime::kernels::kinds::Kind;
-use relax_runtime::kernels::sweep::{Op, RxSweep, RxSweepOp, rx_sweep};
+use relax_runtime::kernels::sweep::{Op, RxSweep, RxSweepOp};
 
 /// Reduces the first and the last axis of an array of `a` by `b` by `c` elements everywhere.
 fn reduced<T: Copy + Default + PartialEq + std::fmt::Debug>(

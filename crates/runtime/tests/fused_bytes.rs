@@ -3,11 +3,11 @@
 mod common;
 
 use common::{Random, everywhere};
+use relax_runtime::capi::kernels::rx_conv2d_q8;
+use relax_runtime::capi::packing::{rx_conv2d_q8_pack, rx_conv2d_q8_pack_size};
 use relax_runtime::context::RxContext;
 use relax_runtime::kernels::conv::{Layout, RxConv2dSizes};
-use relax_runtime::kernels::integer::fused::{
-    RxConv2dQ8, rx_conv2d_q8, rx_conv2d_q8_pack, rx_conv2d_q8_pack_size,
-};
+use relax_runtime::kernels::integer::fused::RxConv2dQ8;
 use std::ptr::null;
 
 /// Sizes up to the window, then steps, padding, dilation, groups.

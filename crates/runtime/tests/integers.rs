@@ -4,14 +4,16 @@
 mod common;
 
 use common::{Random, close, dense, everywhere, one_pixel};
+use relax_runtime::capi::kernels::{
+    rx_conv2d_i32, rx_conv2d_transpose_f32, rx_gemm_i32, rx_gemm_i32_i32_i32, rx_requantize_i32,
+};
+use relax_runtime::capi::packing::{rx_pack_a_f32, rx_pack_a_f32_size};
 use relax_runtime::context::RxContext;
-use relax_runtime::kernels::conv::transpose::rx_conv2d_transpose_f32;
 use relax_runtime::kernels::conv::{RxConv2dF32, RxConv2dSizes};
 use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
 use relax_runtime::kernels::gemm::other::*;
-use relax_runtime::kernels::gemm::pack::{rx_pack_a_f32, rx_pack_a_f32_size};
-use relax_runtime::kernels::integer::conv::{RxConv2dI32, rx_conv2d_i32};
-use relax_runtime::kernels::requantize::{RxRequantize, rx_requantize_i32};
+use relax_runtime::kernels::integer::conv::RxConv2dI32;
+use relax_runtime::kernels::requantize::RxRequantize;
 use std::ptr::null;
 
 /// Numbers of an element type as bytes, and their values.

@@ -4,11 +4,14 @@
 mod common;
 
 use common::{Random, close, everywhere};
+use relax_runtime::capi::arrays::{
+    rx_copy, rx_copy_strided, rx_fill, rx_reduce_f32, rx_softmax, rx_transpose, rx_vbf16_to_f32,
+    rx_vf16_to_f32, rx_vf32_to_bf16, rx_vf32_to_f16,
+};
+use relax_runtime::capi::kernels::rx_layer_norm_f32;
 use relax_runtime::context::RxContext;
 use relax_runtime::kernels::kinds::Kind;
-use relax_runtime::kernels::reduce::rx_reduce_f32;
 use relax_runtime::kernels::rows::*;
-use relax_runtime::kernels::strided::*;
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 
@@ -366,7 +369,6 @@ fn transposition_copying_and_filling() {
 
 #[test]
 fn halves_round_to_even() {
-    use relax_runtime::kernels::convert::*;
     let x = [
         0.0f32,
         1.0,

@@ -3,8 +3,9 @@
 mod common;
 
 use common::{Random, everywhere};
+use relax_runtime::capi::kernels::rx_lines;
 use relax_runtime::kernels::kinds::Kind;
-use relax_runtime::kernels::lines::{RxLines, Work, rx_lines};
+use relax_runtime::kernels::lines::{RxLines, Work};
 use std::ptr::null_mut;
 
 /// Numbers with ties, and occasional NaNs where `lost`.

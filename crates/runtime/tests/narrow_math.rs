@@ -4,10 +4,11 @@ mod common;
 
 use common::{everywhere, sweep_of_one};
 use half::{bf16, f16};
-use relax_runtime::kernels::functions::rx_vmath_f32;
+use relax_runtime::capi::arrays::rx_vmath_f32;
+use relax_runtime::capi::kernels::rx_sweep;
 use relax_runtime::kernels::kinds::Kind;
 use relax_runtime::kernels::math::Math;
-use relax_runtime::kernels::sweep::{Op, RxSweepOp, rx_sweep};
+use relax_runtime::kernels::sweep::{Op, RxSweepOp};
 
 const FUNCTIONS: [Math; 18] = [
     Math::Exp,

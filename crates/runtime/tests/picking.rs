@@ -3,8 +3,9 @@
 mod common;
 
 use common::{Random, everywhere};
-use relax_runtime::kernels::lookup::rx_lookup_bytes;
-use relax_runtime::kernels::pick::{RxPick, rx_pick};
+use relax_runtime::capi::arrays::rx_lookup_bytes;
+use relax_runtime::capi::kernels::rx_pick;
+use relax_runtime::kernels::pick::RxPick;
 
 /// A table as padding, gathering or repeating creates it.
 fn table(random: &mut Random, n: usize, step: i64, reach: i64) -> Vec<i64> {

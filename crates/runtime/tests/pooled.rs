@@ -3,7 +3,8 @@
 mod common;
 
 use common::{Random, everywhere, one_pixel};
-use relax_runtime::kernels::conv::pooled::rx_conv2d_pool2d_f32;
+use relax_runtime::capi::kernels::{rx_conv2d_f32, rx_conv2d_pool2d_f32, rx_pool2d_f32};
+use relax_runtime::capi::packing::{rx_conv2d_f32_pack, rx_conv2d_f32_pack_size};
 use relax_runtime::kernels::conv::*;
 use relax_runtime::kernels::pool2d::*;
 use std::ptr::{null, null_mut};

@@ -4,10 +4,16 @@
 mod common;
 
 use common::{Random, close, dense, dense_f32, everywhere, finish};
+use relax_runtime::capi::kernels::{
+    rx_batch_gemm_f32, rx_gemm_f32, rx_gemm_f64, rx_gemm_i8_i8_i32, rx_gemm_i16_i16_i32,
+    rx_gemm_i32_i32_i32, rx_gemm_i64_i64_i64, rx_gemm_u8_i8_i32, rx_gemm_u8_u8_i32,
+};
+use relax_runtime::capi::packing::{
+    rx_pack_a_f32, rx_pack_a_f32_size, rx_pack_b_f32, rx_pack_b_f32_size,
+};
 use relax_runtime::context::RxContext;
 use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
 use relax_runtime::kernels::gemm::other::*;
-use relax_runtime::kernels::gemm::pack::*;
 use relax_runtime::kernels::gemm::*;
 use std::ptr::null;
 

@@ -3,8 +3,9 @@
 mod common;
 
 use common::{Random, close, everywhere};
+use relax_runtime::capi::kernels::rx_strips_f32;
 use relax_runtime::kernels::kinds::Kind;
-use relax_runtime::kernels::strips::{Op, RxStripOp, RxStrips, rx_strips_f32};
+use relax_runtime::kernels::strips::{Op, RxStripOp, RxStrips};
 
 /// Extents, the number of axes of the result, and two inputs' steps along every axis.
 struct Case {

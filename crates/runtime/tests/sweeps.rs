@@ -6,8 +6,9 @@ use std::cell::RefCell;
 
 use common::{Random, everywhere, sweep_of_one};
 use half::{bf16, f16};
+use relax_runtime::capi::kernels::rx_sweep;
 use relax_runtime::kernels::kinds::Kind;
-use relax_runtime::kernels::sweep::{Op, RxSweep, RxSweepOp, rx_sweep};
+use relax_runtime::kernels::sweep::{Op, RxSweep, RxSweepOp};
 
 /// How an operand's rows lie.
 #[derive(Clone, Copy, Debug)]

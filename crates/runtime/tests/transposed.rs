@@ -3,8 +3,8 @@
 mod common;
 
 use common::{Random, close, everywhere, finish, one_pixel};
+use relax_runtime::capi::kernels::rx_conv2d_transpose_f32;
 use relax_runtime::context::RxContext;
-use relax_runtime::kernels::conv::transpose::rx_conv2d_transpose_f32;
 use relax_runtime::kernels::conv::*;
 
 /// c, o, groups, h, w, kh, kw, step down, step right, padding above, padding left, dilation.

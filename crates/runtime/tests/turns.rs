@@ -4,8 +4,9 @@
 mod common;
 
 use common::everywhere;
-use relax_runtime::kernels::functions::rx_vmath_f32;
-use relax_runtime::kernels::math::{Math, rx_math_f64};
+use relax_runtime::capi::arrays::rx_vmath_f32;
+use relax_runtime::capi::numbers::rx_math_f64;
+use relax_runtime::kernels::math::Math;
 use std::f64::consts::FRAC_PI_2;
 
 /// Where results nearly vanish or are nearly infinite, all is due to the reduction; and where vectors

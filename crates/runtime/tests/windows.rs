@@ -5,8 +5,9 @@ mod common;
 
 use common::{Random, everywhere, sweep_of_one};
 use half::{bf16, f16};
+use relax_runtime::capi::kernels::rx_sweep;
 use relax_runtime::kernels::kinds::Kind;
-use relax_runtime::kernels::sweep::{Op, RxSweep, RxSweepOp, rx_sweep};
+use relax_runtime::kernels::sweep::{Op, RxSweep, RxSweepOp};
 
 /// An element type and the one that it is reduced in.
 trait Number: Copy {

@@ -1,5 +1,4 @@
-//! The C face of the runtime: its `extern "C"` functions, but for the kernels', whose entries stand
-//! beside their descriptors.
+//! The C face of the runtime: its `extern "C"` functions.
 //!
 //! Here alone are pointers from outside looked at. A function checks those that may be wrong, makes
 //! slices and references of them, calls the core, which knows nothing of C, and stores the error.
@@ -9,6 +8,7 @@
 //! Invariant: no panic leaves a function, and no other module of the crate but `symbols` names
 //! these.
 
+pub mod arrays;
 pub mod checks;
 pub mod context;
 pub mod counts;
@@ -16,8 +16,10 @@ pub mod dlpack;
 pub mod errors;
 pub mod fields;
 pub mod functions;
+pub mod kernels;
 pub mod launch;
 pub mod numbers;
+pub mod packing;
 pub mod profile;
 pub mod program;
 pub mod scratch;
@@ -35,6 +37,7 @@ use std::ptr::{NonNull, null_mut};
 use crate::context::{RxContext, Status};
 use crate::object::RxObject;
 use crate::release::release;
+use crate::slices::{slice, slice_mut};
 use crate::tensor::{Dims, extents};
 
 /// Returns the text of a C string; empty for null, and invalid UTF-8 is replaced.
@@ -47,20 +50,6 @@ unsafe fn text<'a>(text: *const c_char) -> Cow<'a, str> {
     }
     // SAFETY: not null, and ends with a NUL by the contract.
     unsafe { CStr::from_ptr(text) }.to_string_lossy()
-}
-
-/// Returns elements as a slice; an empty one for null.
-///
-/// # Safety
-/// `first` is null or has `count` elements, if that is more than 0, which outlive the result.
-#[inline]
-unsafe fn slice<'a, T>(first: *const T, count: impl TryInto<usize>) -> &'a [T] {
-    let count = count.try_into().unwrap_or(0);
-    if count == 0 || first.is_null() {
-        return &[];
-    }
-    // SAFETY: not null, and has `count` elements by the contract.
-    unsafe { std::slice::from_raw_parts(first, count) }
 }
 
 /// Returns elements as a slice, as [`slice`] does, or records that there are none at the pointer,

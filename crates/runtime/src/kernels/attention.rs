@@ -10,13 +10,14 @@
 //! Each row's result depends only on that row, the keys and the values, not on the number of
 //! threads.
 
-use crate::context::{RxContext, guard};
+use crate::context::RxContext;
 use crate::kernels::gemm::{FEW_ROWS, RxGemmF32, pack, serial};
 use crate::kernels::rows::{largest, load, only, store, total};
+use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::{Simd, dispatch};
 use crate::kernels::vmath::exp;
+use crate::slices::slice_mut;
 use crate::threads::{Grain, Share};
-use crate::values::{scratch_alloc, scratch_free};
 use crate::{c_enumeration, c_structure};
 use std::ffi::c_void;
 use std::ops::Range;
@@ -520,53 +521,47 @@ unsafe fn run(g: &RxGemmF32, scratch: *mut f32) {
 ///
 /// # Safety
 /// The operands are as large as the sizes and strides say, and do not overlap the result.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_attention_f32(ctx: *mut RxContext, g: *const RxAttentionF32) -> i32 {
-    guard(ctx, |context| {
-        // SAFETY: `g` is a live descriptor, whose arrays have the sizes that it says; blocks write
-        // their own rows of the result.
-        unsafe {
-            let g = (*g).joined();
-            let sizes = [g.batch, g.heads, g.rows, g.keys, g.width];
-            let [batch, heads, rows, keys, width] = sizes.map(|n| n.max(0) as usize);
-            let heads = batch * heads;
-            if heads == 0 || rows == 0 || width == 0 {
-                return 0;
-            }
-            if keys == 0 {
-                // Without keys, the sums are empty.
-                for (head, row) in (0..heads).flat_map(|h| (0..rows).map(move |r| (h, r))) {
-                    let at = g.places(head)[4] + row as i64 * g.out_rs;
-                    std::slice::from_raw_parts_mut(g.out.offset(at as isize), width).fill(0.0);
-                }
-                return 0;
-            }
-            let room = g.room();
-            let each = (room.keys + room.values + room.scores + room.packed).next_multiple_of(16);
-            let threads = context.pool.threads();
-            let scratch = scratch_alloc(context, (each * threads * 4) as u64).cast::<f32>();
-            if scratch.is_null() {
-                return context.status;
-            }
-            let of_head = rows.div_ceil(g.block());
-            let work = g.block() * keys * (g.depth.max(1) as usize + width);
-            // Where there are enough heads, a thread takes whole ones, so that keys are packed
-            // once.
-            let whole = if heads >= threads {
-                of_head
-            } else {
-                (heads * of_head).div_ceil(threads)
-            };
-            let grain = Grain::of_work(GRAIN, work).at_least(whole);
-            let shared = Share::new((&g, scratch, room));
-            (context.pool).each(heads * of_head, grain, |begin, end, worker| {
-                let (g, scratch, room) = shared.get();
-                blocks(g, begin, end, scratch.add(worker * each), room);
-            });
-            scratch_free(context, scratch.cast());
-            0
+pub unsafe fn attend(context: &mut RxContext, g: &RxAttentionF32) -> i32 {
+    let g = g.joined();
+    let sizes = [g.batch, g.heads, g.rows, g.keys, g.width];
+    let [batch, heads, rows, keys, width] = sizes.map(|n| n.max(0) as usize);
+    let heads = batch * heads;
+    if heads == 0 || rows == 0 || width == 0 {
+        return 0;
+    }
+    if keys == 0 {
+        // Without keys, the sums are empty.
+        for (head, row) in (0..heads).flat_map(|h| (0..rows).map(move |r| (h, r))) {
+            let at = g.places(head)[4] + row as i64 * g.out_rs;
+            // SAFETY: each row of the result has `width` floats from its place on.
+            unsafe { slice_mut(g.out.offset(at as isize), width) }.fill(0.0);
         }
-    })
+        return 0;
+    }
+    let room = g.room();
+    let each = (room.keys + room.values + room.scores + room.packed).next_multiple_of(16);
+    let threads = context.pool.threads();
+    let Some(scratch) = Scratch::new(context, each * threads * 4) else {
+        return context.status;
+    };
+    let of_head = rows.div_ceil(g.block());
+    let work = g.block() * keys * (g.depth.max(1) as usize + width);
+    // Where there are enough heads, a thread takes whole ones, so that keys are packed once.
+    let whole = if heads >= threads {
+        of_head
+    } else {
+        (heads * of_head).div_ceil(threads)
+    };
+    let grain = Grain::of_work(GRAIN, work).at_least(whole);
+    // SAFETY: blocks write their own rows of the result, and each worker has its own memory.
+    let shared = unsafe { Share::new((&g, scratch.memory.cast::<f32>(), room)) };
+    (context.pool).each(heads * of_head, grain, |begin, end, worker| {
+        let (g, scratch, room) = shared.get();
+        // SAFETY: the operands have the descriptor's sizes, and of the memory each worker has `each`
+        // floats.
+        unsafe { blocks(g, begin, end, scratch.add(worker * each), room) };
+    });
+    0
 }
 
 const _: () = assert!(size_of::<RxAttentionF32>() == 280);

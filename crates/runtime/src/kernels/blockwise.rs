@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::ptr::null;
 
 use crate::c_structure;
-use crate::context::{RxContext, Status, guard};
+use crate::context::{RxContext, Status};
 use crate::kernels::gemm::tile::{COLS, ROWS};
 use crate::kernels::gemm::{RxGemmF32, pack, serial};
 use crate::kernels::scratch::Scratch;
@@ -306,52 +306,42 @@ unsafe fn many(context: &mut RxContext, q: &RxBlockwiseF32) -> i32 {
 ///
 /// # Safety
 /// The operands are as large as the sizes say, and do not overlap the result.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_blockwise_f32(ctx: *mut RxContext, q: *const RxBlockwiseF32) -> i32 {
-    guard(ctx, |context| {
-        // SAFETY: `q` is a live descriptor, whose operands have the sizes that it says.
-        let q = unsafe { &*q };
-        if q.m <= 0 || q.n <= 0 {
-            return 0;
-        }
-        if !matches!(q.bits, 4 | 8) || q.blocks < 0 || q.block <= 0 {
-            return context.fail(Status::Argument, "rx_blockwise_f32: no such blocks");
-        }
-        let mut q = *q;
-        // SAFETY: the operands have the sizes that the descriptor says; threads write different
-        // columns of the result.
-        unsafe {
-            let whole = {
-                let q = &q;
-                dispatch!(whole(q: &RxBlockwiseF32) -> bool)
-            };
-            let mut order = None;
-            if q.bits == 4 && whole {
-                let bytes = q.m as usize * q.depth() * 4;
-                let Some(scratch) = Scratch::new(context, bytes) else {
-                    return context.status;
-                };
-                let to = scratch.memory.cast::<f32>();
-                {
-                    let q = &q;
-                    dispatch!(zipped(q: &RxBlockwiseF32, to: *mut f32));
-                }
-                q.x = to;
-                order = Some(scratch);
-            }
-            let status = if whole && q.m as usize <= FEW {
-                let grain = Grain::of_work(SMALL, q.depth());
-                let shared = Share::new(q);
-                context.pool.each(q.n as usize, grain, |begin, end, _| {
-                    let q = shared.get();
-                    dispatch!(few(q: &RxBlockwiseF32, begin: usize, end: usize));
-                });
-                0
-            } else {
-                many(context, &q)
-            };
-            drop(order);
-            status
-        }
-    })
+pub unsafe fn product(context: &mut RxContext, q: &RxBlockwiseF32) -> i32 {
+    if q.m <= 0 || q.n <= 0 {
+        return 0;
+    }
+    if !matches!(q.bits, 4 | 8) || q.blocks < 0 || q.block <= 0 {
+        return context.fail(Status::Argument, "rx_blockwise_f32: no such blocks");
+    }
+    // SAFETY: only sizes are read.
+    let whole = unsafe { dispatch!(whole(q: &RxBlockwiseF32) -> bool) };
+    let mut in_order = *q;
+    let mut order = None;
+    if q.bits == 4 && whole {
+        let bytes = q.m as usize * q.depth() * 4;
+        let Some(scratch) = Scratch::new(context, bytes) else {
+            return context.status;
+        };
+        let to = scratch.memory.cast::<f32>();
+        // SAFETY: there is room for the operand, whose rows are pairs of whole vectors.
+        unsafe { dispatch!(zipped(q: &RxBlockwiseF32, to: *mut f32)) };
+        in_order.x = to;
+        order = Some(scratch);
+    }
+    let status = if whole && q.m as usize <= FEW {
+        let grain = Grain::of_work(SMALL, q.depth());
+        // SAFETY: threads write different columns of the result.
+        let shared = unsafe { Share::new(in_order) };
+        context.pool.each(q.n as usize, grain, |begin, end, _| {
+            let q = shared.get();
+            // SAFETY: `begin..end` are rows of the weight, and blocks are whole vectors.
+            unsafe { dispatch!(few(q: &RxBlockwiseF32, begin: usize, end: usize)) };
+        });
+        0
+    } else {
+        // SAFETY: the operands have the sizes that the descriptor says.
+        unsafe { many(context, &in_order) }
+    };
+    drop(order);
+    status
 }

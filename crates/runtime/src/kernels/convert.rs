@@ -2,35 +2,18 @@
 
 use super::halves;
 
-macro_rules! conversions {
-    ($($to:ident $from:ident: $brain:literal;)*) => {$(
-        /// To float32.
-        ///
-        /// # Safety
-        /// Both have `n` elements and do not overlap.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $to(n: i64, x: *const u16, y: *mut f32) {
-            if n > 0 {
-                // SAFETY: both have `n` elements.
-                unsafe { halves::widened($brain, n as usize, x, y) };
-            }
-        }
-
-        /// From float32, to nearest even.
-        ///
-        /// # Safety
-        /// Both have `n` elements and do not overlap.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $from(n: i64, x: *const f32, y: *mut u16) {
-            if n > 0 {
-                // SAFETY: both have `n` elements.
-                unsafe { halves::narrowed($brain, n as usize, x, y) };
-            }
-        }
-    )*};
+/// Brings float16, or with `brain` bfloat16, to float32; of arrays of different lengths, as much as
+/// the shorter one has.
+pub fn widen(brain: bool, x: &[u16], y: &mut [f32]) {
+    let n = x.len().min(y.len());
+    // SAFETY: both have `n` elements, and a slice that is written overlaps no other.
+    unsafe { halves::widened(brain, n, x.as_ptr(), y.as_mut_ptr()) };
 }
 
-conversions! {
-    rx_vf16_to_f32 rx_vf32_to_f16: false;
-    rx_vbf16_to_f32 rx_vf32_to_bf16: true;
+/// Brings float32 to float16, or with `brain` to bfloat16, to nearest even; of arrays of different
+/// lengths, as much as the shorter one has.
+pub fn narrow(brain: bool, x: &[f32], y: &mut [u16]) {
+    let n = x.len().min(y.len());
+    // SAFETY: both have `n` elements, and a slice that is written overlaps no other.
+    unsafe { halves::narrowed(brain, n, x.as_ptr(), y.as_mut_ptr()) };
 }

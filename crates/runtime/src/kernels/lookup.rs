@@ -1,8 +1,6 @@
 //! Tables of functions of one byte: each element of an array is looked up.
 
-use std::ffi::c_void;
-
-use crate::context::{RxContext, Status, guard};
+use crate::context::{RxContext, Status};
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::simd;
 use crate::threads::{Grain, Share};
@@ -69,30 +67,32 @@ mod x86 {
 /// `y[i] = table[x[i] ^ flip]` for `n` bytes.
 ///
 /// # Safety
-/// There are `n` bytes at `x` and at `y`, which are the same or do not overlap, and 256 in the
-/// table.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_lookup_bytes(
-    ctx: *mut RxContext,
-    n: i64,
-    x: *const c_void,
-    table: *const c_void,
-    y: *mut c_void,
-    flip: i32,
+/// There are `n` bytes at `x` and at `y`, which are the same or do not overlap.
+pub unsafe fn each_byte(
+    context: &mut RxContext,
+    n: usize,
+    (x, y): (*const u8, *mut u8),
+    table: &[u8; 256],
+    flip: u8,
 ) -> i32 {
-    guard(ctx, |context| {
-        let n = usize::try_from(n).unwrap_or(0);
-        // SAFETY: pieces are disjoint, and an element's result depends on no other one.
-        let shared = unsafe { Share::new((x.cast::<u8>(), table.cast::<u8>(), y.cast::<u8>())) };
-        let grain = Grain::of_work(SMALL, PIECE);
-        context
-            .pool
-            .each(n.div_ceil(PIECE), grain, |begin, end, _| {
-                let &(x, table, y) = shared.get();
-                let (first, end) = (begin * PIECE, (end * PIECE).min(n));
-                // SAFETY: the piece lies within the `n` bytes of both arrays.
-                unsafe { look_up(table, flip as u8, x.add(first), y.add(first), end - first) };
-            });
-        Status::Ok as i32
-    })
+    // SAFETY: pieces are disjoint, and an element's result depends on no other one.
+    let shared = unsafe { Share::new((x, table, y)) };
+    let grain = Grain::of_work(SMALL, PIECE);
+    context
+        .pool
+        .each(n.div_ceil(PIECE), grain, |begin, end, _| {
+            let &(x, table, y) = shared.get();
+            let (first, end) = (begin * PIECE, (end * PIECE).min(n));
+            // SAFETY: the piece lies within the `n` bytes of both arrays.
+            unsafe {
+                look_up(
+                    table.as_ptr(),
+                    flip,
+                    x.add(first),
+                    y.add(first),
+                    end - first,
+                )
+            };
+        });
+    Status::Ok as i32
 }

@@ -57,7 +57,8 @@ fn acoshf(x: f32) -> f32 {
 
 macro_rules! by_number {
     ($name:ident, $t:ty, $($one:ident => $unary:path),*; $($two:ident => $binary:path),*) => {
-        fn $name(math: Math, x: $t, y: $t) -> $t {
+        #[doc = concat!("One function value of ", stringify!($t), ".")]
+        pub fn $name(math: Math, x: $t, y: $t) -> $t {
             match math {
                 $(Math::$one => $unary(x),)*
                 $(Math::$two => $binary(x, y),)*
@@ -90,15 +91,3 @@ by_number!(double, f64,
     Cbrt => libm::cbrt, Round => f64::round, Rint => f64::round_ties_even;
     Pow => libm::pow, Atan2 => libm::atan2, Hypot => libm::hypot
 );
-
-/// One function value; NaN for an unknown number.
-#[unsafe(no_mangle)]
-pub extern "C" fn rx_math_f32(function: i32, x: f32, y: f32) -> f32 {
-    Math::of(function).map_or(f32::NAN, |f| single(f, x, y))
-}
-
-/// One function value; NaN for an unknown number.
-#[unsafe(no_mangle)]
-pub extern "C" fn rx_math_f64(function: i32, x: f64, y: f64) -> f64 {
-    Math::of(function).map_or(f64::NAN, |f| double(f, x, y))
-}

@@ -1,4 +1,8 @@
 //! Computational kernels, selected at run time by the processor's features.
+//!
+//! A kernel is a function of the context, the structure that describes a call, and numbers; it
+//! returns 0, or the status of the error that it recorded. Some are functions of slices, and those
+//! that may work in place are functions of pointers. C calls them through their entries in `capi`.
 
 mod arcs;
 pub mod attention;

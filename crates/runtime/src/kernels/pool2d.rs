@@ -1,7 +1,7 @@
 //! Two-dimensional pooling of float32.
 
 use super::conv::Layout;
-use crate::context::{RxContext, Status, guard};
+use crate::context::{RxContext, Status};
 use crate::kernels::padded::{Padded, Window};
 use crate::kernels::pool_lanes;
 use crate::kernels::simd::square::lanes;
@@ -400,41 +400,37 @@ unsafe fn channels_first(context: &mut RxContext, p: &RxPool2dF32) -> i32 {
 ///
 /// # Safety
 /// The arrays are as large as the sizes say and do not overlap.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_pool2d_f32(ctx: *mut RxContext, pool: *const RxPool2dF32) -> i32 {
-    guard(ctx, |context| {
-        // SAFETY: `pool` is a live descriptor, whose arrays have the sizes that it says; rows of
-        // the output are disjoint.
-        unsafe {
-            let p = &*pool;
-            if !p.fits() {
-                return context.fail(Status::Argument, "rx_pool2d_f32: sizes that are no pooling");
-            }
-            if p.n <= 0 || p.c <= 0 || p.oh <= 0 || p.ow <= 0 {
-                return 0;
-            }
-            // Dense rows that fill half a vector at least are read where they lie.
-            let dense = p.dense() && p.ow * 2 >= lanes() as i64;
-            if p.layout == Layout::Nchw as i32 && !dense && pool_lanes::pays(p) {
-                return pool_lanes::run(context, p);
-            }
-            if p.layout == Layout::Nchw as i32 {
-                return channels_first(context, p);
-            }
-            let work = (p.ow * p.kh * p.kw * p.c).max(1) as usize;
-            let shared = Share::new(p);
-            context.pool.each(
-                (p.n * p.oh) as usize,
-                Grain::of_work(GRAIN, work),
-                |begin, end, _| {
-                    let p = *shared.get();
-                    for i in begin as i64..end as i64 {
-                        let (image, oy) = (i / p.oh, i % p.oh);
-                        dispatch!(row(p: &RxPool2dF32, image: i64, oy: i64));
-                    }
-                },
-            );
+pub unsafe fn pool(context: &mut RxContext, p: &RxPool2dF32) -> i32 {
+    // SAFETY: the arrays have the sizes that the descriptor says; rows of the output are
+    // disjoint.
+    unsafe {
+        if !p.fits() {
+            return context.fail(Status::Argument, "rx_pool2d_f32: sizes that are no pooling");
         }
-        0
-    })
+        if p.n <= 0 || p.c <= 0 || p.oh <= 0 || p.ow <= 0 {
+            return 0;
+        }
+        // Dense rows that fill half a vector at least are read where they lie.
+        let dense = p.dense() && p.ow * 2 >= lanes() as i64;
+        if p.layout == Layout::Nchw as i32 && !dense && pool_lanes::pays(p) {
+            return pool_lanes::run(context, p);
+        }
+        if p.layout == Layout::Nchw as i32 {
+            return channels_first(context, p);
+        }
+        let work = (p.ow * p.kh * p.kw * p.c).max(1) as usize;
+        let shared = Share::new(p);
+        context.pool.each(
+            (p.n * p.oh) as usize,
+            Grain::of_work(GRAIN, work),
+            |begin, end, _| {
+                let p = *shared.get();
+                for i in begin as i64..end as i64 {
+                    let (image, oy) = (i / p.oh, i % p.oh);
+                    dispatch!(row(p: &RxPool2dF32, image: i64, oy: i64));
+                }
+            },
+        );
+    }
+    0
 }

@@ -4,7 +4,7 @@
 //! counter carry: the error grows with the logarithm of the length, and no memory is needed.
 
 use crate::c_enumeration;
-use crate::context::{RxContext, Status, guard};
+use crate::context::{RxContext, Status};
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::{Grain, Share};
 
@@ -262,53 +262,50 @@ unsafe fn part<S: Simd>(r: Reduction, pieces: std::ops::Range<usize>, x: *const 
 /// Columns per unit of work.
 const COLUMNS: usize = 64;
 
-/// Reduces the middle axis.
-///
-/// # Safety
-/// `x` has `outer * axis * inner` elements, `y` `outer * inner`; they do not overlap.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_reduce_f32(
-    ctx: *mut RxContext,
+/// Reduces the middle axis of `x`, which has `outer * axis * inner` elements, to `y`, which has
+/// `outer * inner`; an error for other lengths, or where `op` is the number of no [`Op`].
+pub fn reduce(
+    context: &mut RxContext,
     op: i32,
-    outer: i64,
-    axis: i64,
-    inner: i64,
-    x: *const f32,
-    y: *mut f32,
+    [outer, axis, inner]: [usize; 3],
+    x: &[f32],
+    y: &mut [f32],
 ) -> i32 {
-    guard(ctx, |context| {
-        let Some(op) = Op::of(op) else {
-            return context.fail(
-                Status::Argument,
-                &format!("rx_reduce_f32: no operation {op}"),
-            );
-        };
-        let [outer, axis, inner] = [outer, axis, inner].map(|n| n.max(0) as usize);
-        if outer == 0 || inner == 0 {
-            return 0;
+    let Some(op) = Op::of(op) else {
+        return context.fail(
+            Status::Argument,
+            &format!("rx_reduce_f32: no operation {op}"),
+        );
+    };
+    let results = outer.checked_mul(inner);
+    let elements = results.and_then(|n| n.checked_mul(axis));
+    if elements != Some(x.len()) || results != Some(y.len()) {
+        return context.fail(Status::Argument, "rx_reduce_f32: no such arrays");
+    }
+    if y.is_empty() {
+        return 0;
+    }
+    let r = Reduction { op, axis, inner };
+    let (pieces, columns) = if inner == 1 {
+        (outer, 1)
+    } else {
+        (outer * inner.div_ceil(COLUMNS), COLUMNS)
+    };
+    let grain = Grain::of_work(GRAIN, axis * columns);
+    // SAFETY: the arrays have the reduction's sizes; pieces write different elements.
+    let shared = unsafe { Share::new((x.as_ptr(), y.as_mut_ptr(), r)) };
+    context.pool.each(pieces, grain, |begin, end, _| {
+        let &(x, y, r) = shared.get();
+        let pieces = begin..end;
+        // SAFETY: as above.
+        unsafe {
+            dispatch!(part(
+                r: Reduction,
+                pieces: std::ops::Range<usize>,
+                x: *const f32,
+                y: *mut f32,
+            ));
         }
-        let r = Reduction { op, axis, inner };
-        let (pieces, columns) = if inner == 1 {
-            (outer, 1)
-        } else {
-            (outer * inner.div_ceil(COLUMNS), COLUMNS)
-        };
-        let grain = Grain::of_work(GRAIN, axis * columns);
-        // SAFETY: the arrays have the reduction's sizes; pieces write different elements.
-        let shared = unsafe { Share::new((x, y, r)) };
-        context.pool.each(pieces, grain, |begin, end, _| {
-            let &(x, y, r) = shared.get();
-            let pieces = begin..end;
-            // SAFETY: as above.
-            unsafe {
-                dispatch!(part(
-                    r: Reduction,
-                    pieces: std::ops::Range<usize>,
-                    x: *const f32,
-                    y: *mut f32,
-                ));
-            }
-        });
-        0
-    })
+    });
+    0
 }

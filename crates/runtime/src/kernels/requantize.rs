@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 
 use crate::c_structure;
-use crate::context::{RxContext, Status, guard};
+use crate::context::{RxContext, Status};
 use crate::kernels::fixed_point::Channel;
 use crate::kernels::integer::Element;
 use crate::kernels::simd::{Simd, dispatch};
@@ -139,37 +139,32 @@ unsafe fn any<S: Simd>(q: &RxRequantize, to: Element, begin: usize, end: usize) 
 /// # Safety
 /// Arrays and tables are as large as the sizes say; the result is the sums' array, if as wide, or
 /// does not overlap it.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_requantize_i32(ctx: *mut RxContext, q: *const RxRequantize) -> i32 {
-    guard(ctx, |context| {
-        // SAFETY: `q` is a live descriptor, whose arrays have the sizes that it says.
-        let q = unsafe { &*q };
-        if q.outer <= 0 || q.channels <= 0 || q.inner <= 0 {
-            return 0;
+pub unsafe fn requantize(context: &mut RxContext, q: &RxRequantize) -> i32 {
+    if q.outer <= 0 || q.channels <= 0 || q.inner <= 0 {
+        return 0;
+    }
+    let Some(to) = Element::of(q.y_type) else {
+        return context.fail(Status::Argument, "rx_requantize_i32: no such type");
+    };
+    let (count, length) = if q.inner == 1 {
+        (q.outer, q.channels)
+    } else {
+        (q.outer * q.channels, q.inner)
+    };
+    // SAFETY: lines are disjoint.
+    let shared = unsafe { Share::new(*q) };
+    let grain = Grain::of_work(GRAIN, length as usize);
+    context.pool.each(count as usize, grain, |begin, end, _| {
+        let q = shared.get();
+        // SAFETY: as above.
+        unsafe {
+            dispatch!(any(
+                q: &RxRequantize,
+                to: Element,
+                begin: usize,
+                end: usize,
+            ));
         }
-        let Some(to) = Element::of(q.y_type) else {
-            return context.fail(Status::Argument, "rx_requantize_i32: no such type");
-        };
-        let (count, length) = if q.inner == 1 {
-            (q.outer, q.channels)
-        } else {
-            (q.outer * q.channels, q.inner)
-        };
-        // SAFETY: lines are disjoint.
-        let shared = unsafe { Share::new(*q) };
-        let grain = Grain::of_work(GRAIN, length as usize);
-        context.pool.each(count as usize, grain, |begin, end, _| {
-            let q = shared.get();
-            // SAFETY: as above.
-            unsafe {
-                dispatch!(any(
-                    q: &RxRequantize,
-                    to: Element,
-                    begin: usize,
-                    end: usize,
-                ));
-            }
-        });
-        0
-    })
+    });
+    0
 }

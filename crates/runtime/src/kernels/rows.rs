@@ -2,7 +2,7 @@
 #![allow(clippy::needless_range_loop)] // Indices keep accumulators out of memory.
 
 use crate::c_structure;
-use crate::context::{RxContext, Status, guard};
+use crate::context::{RxContext, Status};
 use crate::kernels::kinds::{Kind, Sum};
 use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::{Simd, dispatch};
@@ -259,38 +259,32 @@ unsafe fn over_rows(
 /// four bytes.
 ///
 /// # Safety
-/// Both have `rows * cols` elements of the kind, and are the same or do not overlap.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_softmax(
-    ctx: *mut RxContext,
-    rows: i64,
-    cols: i64,
-    x: *const c_void,
-    y: *mut c_void,
+/// Both arrays have `rows * n` elements of the kind, and are the same or do not overlap.
+pub unsafe fn softmax(
+    context: &mut RxContext,
+    (rows, n): (usize, usize),
+    (x, y): (*const c_void, *mut c_void),
     kind: i32,
-    log: i32,
+    log: bool,
 ) -> i32 {
-    guard(ctx, |context| {
-        let (rows, n) = (rows.max(0) as usize, cols.max(0) as usize);
-        if rows == 0 || n == 0 {
-            return 0;
-        }
-        let wide = kind == Kind::F32 as i32;
-        let (log, stream) = (log != 0, wide && n <= ROW && past_caches(rows, n, y.cast()));
-        // SAFETY: `x` and `y` have `rows` rows of `cols` elements.
-        unsafe {
-            over_rows(context, kind, (rows, n), (x, y), |_, count, x, y| {
-                dispatch!(softmax_rows(
-                    count: usize,
-                    n: usize,
-                    x: *const f32,
-                    y: *mut f32,
-                    log: bool,
-                    stream: bool,
-                ));
-            })
-        }
-    })
+    if rows == 0 || n == 0 {
+        return 0;
+    }
+    let wide = kind == Kind::F32 as i32;
+    let stream = wide && n <= ROW && past_caches(rows, n, y.cast());
+    // SAFETY: `x` and `y` have `rows` rows of `n` elements.
+    unsafe {
+        over_rows(context, kind, (rows, n), (x, y), |_, count, x, y| {
+            dispatch!(softmax_rows(
+                count: usize,
+                n: usize,
+                x: *const f32,
+                y: *mut f32,
+                log: bool,
+                stream: bool,
+            ));
+        })
+    }
 }
 
 c_structure! {
@@ -418,37 +412,30 @@ unsafe fn norm_rows<S: Simd>(
 /// # Safety
 /// The arrays are as long as the sizes say; rows are whole pieces of `inner` elements, and no piece
 /// of one element each goes beyond the channels.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_layer_norm_f32(
-    ctx: *mut RxContext,
-    norm: *const RxLayerNormF32,
-) -> i32 {
-    guard(ctx, |context| {
-        // SAFETY: `norm` is a live descriptor, whose arrays have the sizes that it says.
-        unsafe {
-            let g = &*norm;
-            let (rows, n) = (g.rows.max(0) as usize, g.cols.max(0) as usize);
-            if rows == 0 || n == 0 || g.inner <= 0 || g.channels <= 0 {
-                return 0;
-            }
-            let even = g.inner == 1 || g.inner % 16 == 0;
-            let wide = g.kind == Kind::F32 as i32;
-            let stream = wide && even && past_caches(rows, n, g.y.cast());
-            let (kind, sizes, arrays) = (g.kind, (rows, n), (g.x, g.y));
-            let shared = Share::new(g);
-            over_rows(context, kind, sizes, arrays, |first, count, x, y| {
-                let &g = shared.get();
-                let rows = first..first + count;
-                dispatch!(norm_rows(
-                    g: &RxLayerNormF32,
-                    rows: std::ops::Range<usize>,
-                    x: *const f32,
-                    y: *mut f32,
-                    stream: bool,
-                ));
-            })
+pub unsafe fn normalise(context: &mut RxContext, g: &RxLayerNormF32) -> i32 {
+    // SAFETY: the arrays have the sizes that the descriptor says.
+    unsafe {
+        let (rows, n) = (g.rows.max(0) as usize, g.cols.max(0) as usize);
+        if rows == 0 || n == 0 || g.inner <= 0 || g.channels <= 0 {
+            return 0;
         }
-    })
+        let even = g.inner == 1 || g.inner % 16 == 0;
+        let wide = g.kind == Kind::F32 as i32;
+        let stream = wide && even && past_caches(rows, n, g.y.cast());
+        let (kind, sizes, arrays) = (g.kind, (rows, n), (g.x, g.y));
+        let shared = Share::new(g);
+        over_rows(context, kind, sizes, arrays, |first, count, x, y| {
+            let &g = shared.get();
+            let rows = first..first + count;
+            dispatch!(norm_rows(
+                g: &RxLayerNormF32,
+                rows: std::ops::Range<usize>,
+                x: *const f32,
+                y: *mut f32,
+                stream: bool,
+            ));
+        })
+    }
 }
 
 const _: () = assert!(size_of::<RxLayerNormF32>() == 80);

@@ -24,7 +24,7 @@ enum Lies {
 /// Runs an expression; `false` when it is left to strips.
 ///
 /// # Safety
-/// As for [`rx_strips_f32`](super::strips::rx_strips_f32).
+/// As for [`evaluate`](super::strips::evaluate).
 pub(crate) unsafe fn run(v: &RxStrips) -> bool {
     let operands = v.inputs + v.constants + v.temps;
     if v.reduced != 0 || operands as usize > OPERANDS || v.ops < 1 || v.axes < 0 {

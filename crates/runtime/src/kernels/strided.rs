@@ -1,10 +1,8 @@
 //! Copies between strided layouts, transposition and filling.
 
 use super::turn::turn;
-use crate::context::RxContext;
-use crate::tensor::extents;
+use crate::context::{RxContext, Status};
 use crate::threads::{Grain, Share};
-use std::ffi::c_void;
 
 /// The maximum number of axes of a call.
 pub const MAX_RANK: usize = 16;
@@ -297,18 +295,18 @@ unsafe fn line<T: Copy>(l: Loop, src: *const T, dst: *mut T) {
 }
 
 /// Splits the outermost loop among the context's threads.
-unsafe fn spread(ctx: *mut RxContext, size: usize, nest: Nest, src: *const u8, dst: *mut u8) {
+unsafe fn spread(context: &RxContext, size: usize, nest: Nest, src: *const u8, dst: *mut u8) {
     // SAFETY: every element that the nest names lies in source and destination.
     unsafe {
         let total: i64 = nest.loops[..nest.rank].iter().map(|l| l.n).product();
         let bytes = total as usize * size;
-        if nest.rank < 2 || bytes <= LITTLE || ctx.is_null() {
+        if nest.rank < 2 || bytes <= LITTLE {
             return run(size, nest, src, dst);
         }
         let first = nest.loops[0];
         let grain = Grain::of_work(GRAIN, bytes / first.n as usize);
         let shared = Share::new((src, dst));
-        (*ctx).pool.each(first.n as usize, grain, |begin, end, _| {
+        context.pool.each(first.n as usize, grain, |begin, end, _| {
             let &(src, dst) = shared.get();
             let mut part = nest;
             part.loops[0].n = (end - begin) as i64;
@@ -336,136 +334,88 @@ fn compact(size: usize, shape: &[i64], src: &[i64], dst: &[i64]) -> Option<usize
     usize::try_from(step).ok()?.checked_mul(size)
 }
 
-/// Copies between two strided layouts.
+/// Copies between two strided layouts of at most [`MAX_RANK`] axes, of elements of `size` bytes.
 ///
 /// # Safety
-/// Like [`copy`]; the arrays have `ndim` elements.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_copy_strided(
-    ctx: *mut RxContext,
-    elem_size: i32,
-    ndim: i32,
-    shape: *const i64,
-    src: *const c_void,
-    src_strides: *const i64,
-    dst: *mut c_void,
-    dst_strides: *const i64,
-) -> i32 {
-    crate::context::guard(ctx, |context| {
-        if ndim as usize > MAX_RANK {
-            let text = format!("rx_copy_strided: rank {ndim} is not between 0 and {MAX_RANK}");
-            return context.fail(crate::context::Status::Argument, &text);
-        }
-        // SAFETY: the lists have `ndim` numbers, and every element that they name lies in source
-        // and destination.
-        unsafe {
-            let [shape, from, to] = [shape, src_strides, dst_strides].map(|p| extents(ndim, p));
-            // A result that aliases its operand is in place already.
-            if std::ptr::eq(src, dst) && from == to {
-                return 0;
-            }
-            if let Some(bytes) =
-                compact(elem_size as usize, shape, from, to).filter(|b| *b <= GRAIN)
-            {
-                std::ptr::copy_nonoverlapping(src.cast::<u8>(), dst.cast(), bytes);
-            } else if let Some(nest) = Nest::new(shape, from, to) {
-                spread(
-                    ctx,
-                    elem_size as usize,
-                    nest.turned(),
-                    src.cast(),
-                    dst.cast(),
-                );
-            }
-        }
-        0
-    })
-}
-
-/// Permutes the axes of a compact array into another.
-///
-/// # Safety
-/// `src_shape` and `axes` have `ndim` elements, `axes` is a permutation, both arrays are as large
-/// as the shape says and do not overlap.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_transpose(
-    ctx: *mut RxContext,
-    elem_size: i32,
-    ndim: i32,
-    src_shape: *const i64,
-    axes: *const i32,
-    src: *const c_void,
-    dst: *mut c_void,
-) -> i32 {
-    crate::context::guard(ctx, |context| {
-        let rank = ndim.max(0) as usize;
-        if rank > MAX_RANK {
-            let text = format!("rx_transpose: rank {rank} is more than {MAX_RANK}");
-            return context.fail(crate::context::Status::Argument, &text);
-        }
-        // SAFETY: the lists have `ndim` numbers, and source and destination as many elements as the
-        // shape.
-        unsafe {
-            let from = extents(ndim, src_shape);
-            let [mut compact, mut shape, mut strides, mut to] = [[1i64; MAX_RANK]; 4];
-            for i in (1..rank).rev() {
-                compact[i - 1] = compact[i] * from[i];
-            }
-            for i in 0..rank {
-                let axis = *axes.add(i) as usize;
-                (shape[i], strides[i]) = (from[axis], compact[axis]);
-            }
-            for i in (1..rank).rev() {
-                to[i - 1] = to[i] * shape[i];
-            }
-            if let Some(nest) = Nest::new(&shape[..rank], &strides[..rank], &to[..rank]) {
-                spread(
-                    ctx,
-                    elem_size as usize,
-                    nest.turned(),
-                    src.cast(),
-                    dst.cast(),
-                );
-            }
-        }
-        0
-    })
-}
-
-/// Writes `n` copies of an element.
-///
-/// # Safety
-/// `element` has `elem_size` bytes and `dst` `n` times as many.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_fill(elem_size: i32, n: i64, element: *const c_void, dst: *mut c_void) {
-    unsafe fn fill<T: Copy>(n: i64, element: *const c_void, dst: *mut c_void) {
-        // SAFETY: `element` has one element, and `dst` room for `n`.
-        unsafe {
-            let value = element.cast::<T>().read_unaligned();
-            for i in 0..n.max(0) as usize {
-                dst.cast::<T>().add(i).write_unaligned(value);
-            }
-        }
+/// Every element that shape and strides name lies in its array; the arrays do not overlap, or are
+/// the same with the same strides.
+pub unsafe fn copy_strided(
+    context: &RxContext,
+    size: usize,
+    shape: &[i64],
+    (src, from): (*const u8, &[i64]),
+    (dst, to): (*mut u8, &[i64]),
+) {
+    // A result that aliases its operand is in place already.
+    if std::ptr::eq(src, dst) && from == to {
+        return;
     }
-    // SAFETY: `element` has one element, and `dst` room for `n`.
+    // SAFETY: every element that the lists name lies in source and destination, and contiguous ones
+    // have `bytes` bytes.
     unsafe {
-        match elem_size {
-            1 => fill::<u8>(n, element, dst),
-            2 => fill::<u16>(n, element, dst),
-            4 => fill::<u32>(n, element, dst),
-            8 => fill::<u64>(n, element, dst),
-            16 => fill::<u128>(n, element, dst),
-            _ => {}
+        if let Some(bytes) = compact(size, shape, from, to).filter(|b| *b <= GRAIN) {
+            std::ptr::copy_nonoverlapping(src, dst, bytes);
+        } else if let Some(nest) = Nest::new(shape, from, to) {
+            spread(context, size, nest.turned(), src, dst);
         }
     }
 }
 
-/// Copies bytes.
-///
-/// # Safety
-/// Both have `bytes` bytes and do not overlap.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_copy(bytes: i64, src: *const c_void, dst: *mut c_void) {
-    // SAFETY: `src` and `dst` have `bytes` bytes, and do not overlap.
-    unsafe { std::ptr::copy_nonoverlapping(src.cast::<u8>(), dst.cast(), bytes.max(0) as usize) };
+/// Returns the bytes of a compact array; `None` where they are more than memory can have.
+pub fn compact_bytes(size: usize, shape: &[i64]) -> Option<usize> {
+    shape.iter().try_fold(size, |bytes, &n| {
+        bytes.checked_mul(usize::try_from(n).unwrap_or(0))
+    })
+}
+
+/// Permutes the axes of a compact array of at most [`MAX_RANK`] axes into another, of elements of
+/// `size` bytes: axis `i` of `dst` is axis `axes[i]` of `src`. An error where `axes` is no
+/// permutation, or an array has not as many bytes as the shape.
+pub fn transpose(
+    context: &mut RxContext,
+    size: usize,
+    from: &[i64],
+    axes: &[i32],
+    src: &[u8],
+    dst: &mut [u8],
+) -> i32 {
+    let rank = from.len();
+    let bytes = compact_bytes(size, from);
+    let permuted = axes.len() == rank && (0..rank).all(|i| axes.contains(&(i as i32)));
+    if !permuted || bytes != Some(src.len()) || bytes != Some(dst.len()) {
+        let text = "rx_transpose: axes that are no permutation, or no such arrays";
+        return context.fail(Status::Argument, text);
+    }
+    let [mut compact, mut shape, mut strides, mut to] = [[1i64; MAX_RANK]; 4];
+    for i in (1..rank).rev() {
+        compact[i - 1] = compact[i] * from[i];
+    }
+    for (i, &axis) in axes.iter().enumerate() {
+        (shape[i], strides[i]) = (from[axis as usize], compact[axis as usize]);
+    }
+    for i in (1..rank).rev() {
+        to[i - 1] = to[i] * shape[i];
+    }
+    if let Some(nest) = Nest::new(&shape[..rank], &strides[..rank], &to[..rank]) {
+        // SAFETY: both arrays have as many elements as the shape, whose axes both loops go through.
+        unsafe { spread(context, size, nest.turned(), src.as_ptr(), dst.as_mut_ptr()) };
+    }
+    0
+}
+
+/// Fills an array with copies of an element of 1, 2, 4, 8 or 16 bytes.
+pub fn fill(element: &[u8], dst: &mut [u8]) {
+    fn of<const N: usize>(element: &[u8], dst: &mut [u8]) {
+        if let Ok(value) = <[u8; N]>::try_from(element) {
+            dst.as_chunks_mut().0.fill(value);
+        }
+    }
+    match element.len() {
+        1 => of::<1>(element, dst),
+        2 => of::<2>(element, dst),
+        4 => of::<4>(element, dst),
+        8 => of::<8>(element, dst),
+        16 => of::<16>(element, dst),
+        _ => {}
+    }
 }

@@ -280,8 +280,7 @@ macro_rules! strips {
         ///
         /// # Safety
         /// Both have `n` elements, and are the same or do not overlap.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(n: i64, x: *const f32, y: *mut f32) {
+        pub unsafe fn $name(n: usize, x: *const f32, y: *mut f32) {
             #[inline(always)]
             unsafe fn strip<S: Simd>(n: usize, x: *const f32, y: *mut f32) {
                 // SAFETY: both have `n` elements, and vectors end at most there.
@@ -302,7 +301,6 @@ macro_rules! strips {
                     }
                 }
             }
-            let n = n.max(0) as usize;
             // SAFETY: both have `n` elements.
             unsafe { dispatch!(strip(n: usize, x: *const f32, y: *mut f32)) }
         }
@@ -311,35 +309,34 @@ macro_rules! strips {
 
 strips! {
     /// Exponential.
-    rx_vexp_f32 = exp;
+    vexp = exp;
     /// Hyperbolic tangent.
-    rx_vtanh_f32 = tanh;
+    vtanh = tanh;
     /// Error function.
-    rx_verf_f32 = erf;
+    verf = erf;
     /// Logistic function.
-    rx_vsigmoid_f32 = sigmoid;
+    vsigmoid = sigmoid;
     /// Square root.
-    rx_vsqrt_f32 = sqrt;
+    vsqrt = sqrt;
     /// Reciprocal square root.
-    rx_vrsqrt_f32 = rsqrt;
+    vrsqrt = rsqrt;
     /// Sine.
-    rx_vsin_f32 = sin;
+    vsin = sin;
     /// Cosine.
-    rx_vcos_f32 = cos;
+    vcos = cos;
     /// Gaussian error linear unit.
-    rx_vgelu_f32 = gelu;
+    vgelu = gelu;
     /// Arc tangent.
-    rx_vatan_f32 = atan;
+    vatan = atan;
 }
 
 /// Natural logarithm.
 ///
 /// # Safety
 /// Both have `n` elements, and are the same or do not overlap.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_vlog_f32(n: i64, x: *const f32, y: *mut f32) {
+pub unsafe fn vlog(n: usize, x: *const f32, y: *mut f32) {
     // SAFETY: both have `n` elements.
-    unsafe { logs::run(n.max(0) as usize, x, y, &logs::NATURAL) }
+    unsafe { logs::run(n, x, y, &logs::NATURAL) }
 }
 
 /// Returns whether [`remainder`] is exact: of quotients of few bits, or of two zeros, whose remainder
@@ -408,9 +405,7 @@ pub(super) unsafe fn remainders(n: usize, x: *const f32, y: *const f32, z: *mut 
 ///
 /// # Safety
 /// All have `n` elements; `z` is `x`, `y` or overlaps neither.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_vpow_f32(n: i64, x: *const f32, y: *const f32, z: *mut f32) {
-    let n = n.max(0) as usize;
+pub unsafe fn vpow(n: usize, x: *const f32, y: *const f32, z: *mut f32) {
     // SAFETY: all have `n` elements; an exponent was read before its place is written.
     unsafe {
         if let Some(quarters) = quarters(std::slice::from_raw_parts(y, n)) {

@@ -17,11 +17,12 @@ mod plan;
 use std::ffi::c_void;
 
 use crate::c_structure;
-use crate::context::{RxContext, Status, guard};
-use crate::kernels::gemm::{RxGemmF32, rx_batch_gemm_f32, rx_gemm_f32};
+use crate::context::{RxContext, Status};
+use crate::kernels::gemm::{self, RxGemmF32, gemm};
 use crate::kernels::kinds::{Kind, Sum};
 use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::wide::{Vector, Wide};
+use crate::slices::slice;
 use crate::threads::{Grain, Share};
 use plan::{Plan, Way};
 
@@ -130,7 +131,7 @@ impl<T: Sum> Operand<T> {
 }
 
 /// # Safety
-/// Like [`rx_contract`], with accumulator type `T`.
+/// Like [`contract`], with accumulator type `T`.
 unsafe fn run<T: Everywhere>(
     context: &mut RxContext,
     g: &RxContract,
@@ -198,12 +199,12 @@ unsafe fn matrices(context: &mut RxContext, g: &RxContract, plan: &Plan) -> Opti
     };
     if batch.extent == 1 {
         // SAFETY: operands and result have what the plan's axes name.
-        return Some(unsafe { rx_gemm_f32(context, &product) });
+        return Some(unsafe { gemm(context, &product) });
     }
     let steps = batch.steps.map(|s| s as i64);
     // SAFETY: operands and result have what the plan's axes name.
     Some(unsafe {
-        rx_batch_gemm_f32(
+        gemm::batch(
             context,
             &product,
             batch.extent as i64,
@@ -253,47 +254,34 @@ unsafe fn exact_in_floats(g: &RxContract, kinds: [Kind; 3], plan: &Plan) -> bool
 /// # Safety
 /// Every element that extents and steps name is in its array; the result overlaps no operand, and
 /// each of its elements is named once.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_contract(ctx: *mut RxContext, contract: *const RxContract) -> i32 {
-    guard(ctx, |context| {
-        // SAFETY: `contract` is a live descriptor, whose lists and arrays are as long as it says.
-        unsafe {
-            let g = &*contract;
-            let axes = g.axes.max(0) as usize;
-            let kinds = [g.a_type, g.b_type, g.c_type].map(Kind::of);
-            let ([Some(a), Some(b), Some(c)], true) = (kinds, axes <= AXES) else {
-                return context.fail(
-                    Status::Argument,
-                    "rx_contract: too many axes, or unknown types",
-                );
-            };
-            let slice = |at: *const i64, n: usize| {
-                if n == 0 {
-                    &[]
-                } else {
-                    std::slice::from_raw_parts(at, n)
-                }
-            };
-            let (extents, steps) = (slice(g.extents, axes), slice(g.steps, 3 * axes));
-            let Some(plan) = Plan::new(extents, steps, c) else {
-                return 0;
-            };
-            let kinds = [a, b, c];
-            if kinds == [Kind::F32; 3]
-                && plan.summed.iter().all(|k| k.extent > 0)
-                && let Some(status) = matrices(context, g, &plan)
-            {
-                return status;
-            }
-            match c.wide() {
-                Kind::F32 => run::<f32>(context, g, kinds, &plan),
-                Kind::F64 => run::<f64>(context, g, kinds, &plan),
-                Kind::I64 if exact_in_floats(g, kinds, &plan) => {
-                    run::<f64>(context, g, kinds, &plan)
-                }
-                Kind::I64 => run::<i64>(context, g, kinds, &plan),
-                _ => run::<i32>(context, g, kinds, &plan),
-            }
+pub unsafe fn contract(context: &mut RxContext, g: &RxContract) -> i32 {
+    // SAFETY: lists and arrays are as long as the descriptor says.
+    unsafe {
+        let axes = g.axes.max(0) as usize;
+        let kinds = [g.a_type, g.b_type, g.c_type].map(Kind::of);
+        let ([Some(a), Some(b), Some(c)], true) = (kinds, axes <= AXES) else {
+            return context.fail(
+                Status::Argument,
+                "rx_contract: too many axes, or unknown types",
+            );
+        };
+        let (extents, steps) = (slice(g.extents, axes), slice(g.steps, 3 * axes));
+        let Some(plan) = Plan::new(extents, steps, c) else {
+            return 0;
+        };
+        let kinds = [a, b, c];
+        if kinds == [Kind::F32; 3]
+            && plan.summed.iter().all(|k| k.extent > 0)
+            && let Some(status) = matrices(context, g, &plan)
+        {
+            return status;
         }
-    })
+        match c.wide() {
+            Kind::F32 => run::<f32>(context, g, kinds, &plan),
+            Kind::F64 => run::<f64>(context, g, kinds, &plan),
+            Kind::I64 if exact_in_floats(g, kinds, &plan) => run::<f64>(context, g, kinds, &plan),
+            Kind::I64 => run::<i64>(context, g, kinds, &plan),
+            _ => run::<i32>(context, g, kinds, &plan),
+        }
+    }
 }

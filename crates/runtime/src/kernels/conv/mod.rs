@@ -19,7 +19,7 @@ mod unfold;
 mod ways;
 mod winograd;
 
-use crate::context::{RxContext, Status, guard};
+use crate::context::{RxContext, Status};
 use crate::kernels::gemm::epilogue::{RxEpilogue, Target};
 use crate::kernels::gemm::tile::{COLS, Columns, ROWS};
 use crate::kernels::gemm::{RxGemmF32, block, even_piece, gemm, pack};
@@ -63,7 +63,7 @@ c_structure! {
         pub x: *const f32,
         /// Weight.
         pub weight: *const f32,
-        /// The weight from [`rx_conv2d_f32_pack`], or null.
+        /// The weight from [`pack_weight`], or null.
         pub weight_packed: *const f32,
         /// Output.
         pub y: *mut f32,
@@ -455,7 +455,7 @@ unsafe fn beside_residual(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) -
         std::ptr::copy_nonoverlapping(v.epilogue.residual, residual, floats);
         let mut v = *v;
         v.epilogue.residual = residual;
-        rx_conv2d_f32(context, &v)
+        convolve(context, &v)
     }
 }
 
@@ -470,32 +470,28 @@ pub fn writes_once(sizes: &RxConv2dSizes, layout: i32) -> bool {
 /// # Safety
 /// The arrays are as large as the sizes say, and the output overlaps nothing but the residual,
 /// which it may overwrite.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_conv2d_f32(ctx: *mut RxContext, conv: *const RxConv2dF32) -> i32 {
-    guard(ctx, |context| {
-        // SAFETY: `conv` is a live descriptor, whose arrays have the sizes that it says.
-        unsafe {
-            let v = &*conv;
-            let Some(s) = Sizes::of(&v.sizes, v.layout) else {
-                let text = "rx_conv2d_f32: sizes that are no convolution";
-                return context.fail(Status::Argument, text);
-            };
-            if s.n * s.o * s.oh * s.ow == 0 {
-                return 0;
-            }
-            let (way, residual) = (s.way(), v.epilogue.residual);
-            if std::ptr::eq(residual, v.y) && !s.once(way) {
-                return beside_residual(context, v, &s);
-            }
-            by(context, v, &s, way)
+pub unsafe fn convolve(context: &mut RxContext, v: &RxConv2dF32) -> i32 {
+    // SAFETY: the arrays have the sizes that the descriptor says.
+    unsafe {
+        let Some(s) = Sizes::of(&v.sizes, v.layout) else {
+            let text = "rx_conv2d_f32: sizes that are no convolution";
+            return context.fail(Status::Argument, text);
+        };
+        if s.n * s.o * s.oh * s.ow == 0 {
+            return 0;
         }
-    })
+        let (way, residual) = (s.way(), v.epilogue.residual);
+        if std::ptr::eq(residual, v.y) && !s.once(way) {
+            return beside_residual(context, v, &s);
+        }
+        by(context, v, &s, way)
+    }
 }
 
 /// A convolution by a way that it can go.
 ///
 /// # Safety
-/// As `rx_conv2d_f32`; no size of the output is 0, and a packed weight is for this way.
+/// As [`convolve`]; no size of the output is 0, and a packed weight is for this way.
 unsafe fn by(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes, way: Way) -> i32 {
     // SAFETY: the arrays of `v` have the sizes `s`; a weight packed here has those of the way.
     unsafe {
@@ -527,33 +523,23 @@ unsafe fn by(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes, way: Way) -> i
     }
 }
 
-/// Floats of the packed weight; 0 when this convolution packs nothing.
-///
-/// # Safety
-/// `conv` is a descriptor; only its sizes are read.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_conv2d_f32_pack_size(conv: *const RxConv2dF32) -> i64 {
-    // SAFETY: `conv` is a live descriptor.
-    let v = unsafe { &*conv };
-    Sizes::of(&v.sizes, v.layout).map_or(0, |s| s.packed(s.way()) as i64)
+/// Returns the number of floats of the packed weight; 0 where this convolution packs nothing. Only
+/// sizes are read.
+pub fn packed_size(v: &RxConv2dF32) -> usize {
+    Sizes::of(&v.sizes, v.layout).map_or(0, |s| s.packed(s.way()))
 }
 
 /// Packs the weight.
 ///
 /// # Safety
-/// `conv`'s weight has the sizes it says, `out` has room for what [`rx_conv2d_f32_pack_size`] says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_conv2d_f32_pack(conv: *const RxConv2dF32, out: *mut f32) {
-    // SAFETY: `conv` is a live descriptor, whose weight has the sizes that it says; `out` has what
-    // `Sizes::packed` says.
-    unsafe {
-        let v = &*conv;
-        let Some(s) = Sizes::of(&v.sizes, v.layout) else {
-            return;
-        };
-        let way = s.way();
-        if s.packed(way) > 0 {
-            s.pack(way, v.weight, out);
-        }
+/// The weight has the sizes that the descriptor says, `out` has room for [`packed_size`].
+pub unsafe fn pack_weight(v: &RxConv2dF32, out: *mut f32) {
+    let Some(s) = Sizes::of(&v.sizes, v.layout) else {
+        return;
+    };
+    let way = s.way();
+    if s.packed(way) > 0 {
+        // SAFETY: the weight has these sizes, and `out` has what `Sizes::packed` says.
+        unsafe { s.pack(way, v.weight, out) };
     }
 }

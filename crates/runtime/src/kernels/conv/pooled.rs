@@ -6,10 +6,10 @@
 //! in a network's first layer is the largest tensor of all, is never in memory as a whole.
 
 use super::blocks::Blocks;
-use super::{RxConv2dF32, Sizes, Way, rx_conv2d_f32};
-use crate::context::{RxContext, Status, guard};
+use super::{RxConv2dF32, Sizes, Way, convolve};
+use crate::context::{RxContext, Status};
 use crate::kernels::pool_lanes::{self, Channels};
-use crate::kernels::pool2d::{RxPool2dF32, channel as pool_channel, rx_pool2d_f32};
+use crate::kernels::pool2d::{RxPool2dF32, channel as pool_channel, pool};
 use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::dispatch;
 use crate::kernels::simd::square::lanes;
@@ -256,12 +256,12 @@ unsafe fn whole(context: &mut RxContext, v: &RxConv2dF32, p: &RxPool2dF32) -> i3
     };
     let y = between.memory.cast::<f32>();
     let conv = RxConv2dF32 { y, ..*v };
-    let pool = RxPool2dF32 { x: y, ..*p };
+    let pooling = RxPool2dF32 { x: y, ..*p };
     // SAFETY: the arrays have the sizes of convolution and pooling, and the scratch memory those
     // between.
     unsafe {
-        match rx_conv2d_f32(context, &conv) {
-            0 => rx_pool2d_f32(context, &pool),
+        match convolve(context, &conv) {
+            0 => pool(context, &pooling),
             status => status,
         }
     }
@@ -274,36 +274,28 @@ unsafe fn whole(context: &mut RxContext, v: &RxConv2dF32, p: &RxPool2dF32) -> i3
 /// image is unfolded (`Way`); otherwise one after the other.
 ///
 /// # Safety
-/// As [`rx_conv2d_f32`] and [`rx_pool2d_f32`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_conv2d_pool2d_f32(
-    ctx: *mut RxContext,
-    conv: *const RxConv2dF32,
-    pool: *const RxPool2dF32,
-) -> i32 {
-    guard(ctx, |context| {
-        // SAFETY: both are live descriptors, whose arrays have the sizes that they say.
-        unsafe {
-            let (v, p) = (&*conv, &*pool);
-            let same = (p.n, p.c, p.h, p.w, p.layout)
-                == (v.sizes.n, v.sizes.o, v.sizes.oh, v.sizes.ow, v.layout);
-            let sizes = Sizes::of(&v.sizes, v.layout).filter(|_| same && p.fits());
-            let Some(s) = sizes else {
-                let text = "rx_conv2d_pool2d_f32: sizes that are no convolution with pooling";
-                return context.fail(Status::Argument, text);
-            };
-            if s.n * s.o == 0 || p.oh <= 0 || p.ow <= 0 {
-                return 0;
-            }
-            let plain = v.epilogue.residual.is_null() && !v.weight_packed.is_null();
-            let some = s.oh * s.ow > 0 && p.kh > 0;
-            if !s.nhwc && plain && some {
-                let way = s.way();
-                if matches!(way, Way::Unfold | Way::Pointwise | Way::Rows) {
-                    return strips(context, v, (s, way), p);
-                }
-            }
-            whole(context, v, p)
+/// As [`convolve`] and [`pool`].
+pub unsafe fn convolve_and_pool(context: &mut RxContext, v: &RxConv2dF32, p: &RxPool2dF32) -> i32 {
+    // SAFETY: the arrays have the sizes that the descriptors say.
+    unsafe {
+        let same = (p.n, p.c, p.h, p.w, p.layout)
+            == (v.sizes.n, v.sizes.o, v.sizes.oh, v.sizes.ow, v.layout);
+        let sizes = Sizes::of(&v.sizes, v.layout).filter(|_| same && p.fits());
+        let Some(s) = sizes else {
+            let text = "rx_conv2d_pool2d_f32: sizes that are no convolution with pooling";
+            return context.fail(Status::Argument, text);
+        };
+        if s.n * s.o == 0 || p.oh <= 0 || p.ow <= 0 {
+            return 0;
         }
-    })
+        let plain = v.epilogue.residual.is_null() && !v.weight_packed.is_null();
+        let some = s.oh * s.ow > 0 && p.kh > 0;
+        if !s.nhwc && plain && some {
+            let way = s.way();
+            if matches!(way, Way::Unfold | Way::Pointwise | Way::Rows) {
+                return strips(context, v, (s, way), p);
+            }
+        }
+        whole(context, v, p)
+    }
 }

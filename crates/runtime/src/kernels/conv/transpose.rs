@@ -6,7 +6,7 @@
 //! product fits in the second-level cache.
 
 use super::{RxConv2dF32, SMALL, Sizes};
-use crate::context::{RxContext, Status, guard};
+use crate::context::{RxContext, Status};
 use crate::kernels::gemm::epilogue::RxEpilogue;
 use crate::kernels::gemm::tile::ROWS;
 use crate::kernels::gemm::{RxGemmF32, Way, serial};
@@ -268,29 +268,22 @@ unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) -> i32 {
 }
 
 /// Computes a transposed convolution: the descriptor of a convolution with the weight as (c, o /
-/// groups, kh, kw), channels first. `weight_packed`, with one group, is from `rx_pack_a_f32` with m
+/// groups, kh, kw), channels first. `weight_packed`, with one group, is from [`pack::rows`] with m
 /// = o × kh × kw, k = c and strides 1 and m.
 ///
 /// # Safety
 /// The arrays are as large as the sizes say, and the output overlaps only the residual.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_conv2d_transpose_f32(
-    ctx: *mut RxContext,
-    conv: *const RxConv2dF32,
-) -> i32 {
-    guard(ctx, |context| {
-        // SAFETY: `conv` is a live descriptor, whose arrays have the sizes that it says.
-        unsafe {
-            let v = &*conv;
-            let fits = |s: &Sizes| !s.nhwc && (s.groups == 1 || v.weight_packed.is_null());
-            let Some(s) = Sizes::of(&v.sizes, v.layout).filter(fits) else {
-                let text = "rx_conv2d_transpose_f32: sizes that are no transposed convolution";
-                return context.fail(Status::Argument, text);
-            };
-            if s.n * s.o * s.oh * s.ow == 0 {
-                return 0;
-            }
-            run(context, v, &s)
+pub unsafe fn convolve(context: &mut RxContext, v: &RxConv2dF32) -> i32 {
+    // SAFETY: the arrays have the sizes that the descriptor says.
+    unsafe {
+        let fits = |s: &Sizes| !s.nhwc && (s.groups == 1 || v.weight_packed.is_null());
+        let Some(s) = Sizes::of(&v.sizes, v.layout).filter(fits) else {
+            let text = "rx_conv2d_transpose_f32: sizes that are no transposed convolution";
+            return context.fail(Status::Argument, text);
+        };
+        if s.n * s.o * s.oh * s.ow == 0 {
+            return 0;
         }
-    })
+        run(context, v, &s)
+    }
 }

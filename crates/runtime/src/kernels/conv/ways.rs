@@ -7,7 +7,7 @@
 //! stay empty, so that a way that costs a third more than another there is not taken.
 
 use super::{RxConv2dF32, RxConv2dSizes, Sizes, Way, by, direct, rows, taps, winograd};
-use crate::context::{RxContext, Status, guard};
+use crate::context::{RxContext, Status};
 use crate::kernels::gemm::tile::COLS;
 
 /// A multiplication of a product whose operand is unfolded.
@@ -52,7 +52,7 @@ pub fn ways_of(sizes: &RxConv2dSizes, layout: i32) -> Vec<Way> {
 /// Returns a convolution's weight, packed for a way.
 ///
 /// # Safety
-/// As `rx_conv2d_f32_pack`, and the way is one of [`ways_of`].
+/// As [`pack_weight`](super::pack_weight), and the way is one of [`ways_of`].
 pub unsafe fn packed_for(conv: &RxConv2dF32, way: Way) -> Vec<f32> {
     let Some(s) = Sizes::of(&conv.sizes, conv.layout) else {
         return Vec::new();
@@ -68,17 +68,15 @@ pub unsafe fn packed_for(conv: &RxConv2dF32, way: Way) -> Vec<f32> {
 /// A convolution by one of its ways, for benches and tests.
 ///
 /// # Safety
-/// As `rx_conv2d_f32`, with a weight of [`packed_for`] or none that is packed, and the way is one
-/// of [`ways_of`].
-pub unsafe fn by_way(ctx: *mut RxContext, conv: &RxConv2dF32, way: Way) -> i32 {
-    guard(ctx, |context| {
-        let s = Sizes::of(&conv.sizes, conv.layout);
-        let Some(s) = s.filter(|s| s.n * s.o * s.oh * s.ow > 0) else {
-            return context.fail(Status::Argument, "no convolution");
-        };
-        // SAFETY: `conv` has the arrays that its sizes say, none of which is empty.
-        unsafe { by(context, conv, &s, way) }
-    })
+/// As [`convolve`](super::convolve), with a weight of [`packed_for`] or none that is packed, and the
+/// way is one of [`ways_of`].
+pub unsafe fn by_way(context: &mut RxContext, conv: &RxConv2dF32, way: Way) -> i32 {
+    let s = Sizes::of(&conv.sizes, conv.layout);
+    let Some(s) = s.filter(|s| s.n * s.o * s.oh * s.ow > 0) else {
+        return context.fail(Status::Argument, "no convolution");
+    };
+    // SAFETY: `conv` has the arrays that its sizes say, none of which is empty.
+    unsafe { by(context, conv, &s, way) }
 }
 
 impl Sizes {

@@ -14,7 +14,7 @@ use super::double_parts as base;
 use super::double_parts::{LOG10_2_HI, LOG10_2_LO, NORMAL};
 #[cfg(target_arch = "x86_64")]
 use super::double_tables;
-use super::math::{Math, rx_math_f64};
+use super::math::{Math, double};
 use super::pieces::{OfPieces, pieces};
 use super::simd::{Simd, dispatch};
 use super::vmath::quarters;
@@ -46,7 +46,7 @@ unsafe fn strip<S: Simd>(math: Math, n: usize, x: *const f64, y: *const f64, z: 
         }
         if !knows(math, S::FUSED) {
             for i in 0..n {
-                *z.add(i) = rx_math_f64(math as i32, *x.add(i), *beside.add(i));
+                *z.add(i) = double(math, *x.add(i), *beside.add(i));
             }
             return;
         }
@@ -198,7 +198,7 @@ fn piece<S: Simd>(math: Math, a: &[f64], b: &[f64], c: &mut [f64]) {
         Math::Round => each!(x => (x.abs() + 0.499_999_999_999_999_94).trunc().copysign(x)),
         Math::Sin | Math::Cos | Math::Tan => {
             if !all!(x, _y => x.abs() < angles::FAR) {
-                each!(x => rx_math_f64(math as i32, x, 0.0));
+                each!(x => double(math, x, 0.0));
             } else if math == Math::Cos {
                 each!(x => angles::sine::<S>(x, 1));
             } else if math == Math::Tan {

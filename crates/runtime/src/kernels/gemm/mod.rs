@@ -14,7 +14,7 @@ pub mod pack;
 pub mod tile;
 
 use crate::c_structure;
-use crate::context::{RxContext, guard};
+use crate::context::RxContext;
 use crate::kernels::simd::square::dispatch_turning;
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::{Grain, Share};
@@ -423,7 +423,10 @@ unsafe fn tiles<S: Simd>(
 }
 
 /// Computes a product on as many threads as pay.
-pub(crate) unsafe fn gemm(context: &mut RxContext, g: &RxGemmF32) -> i32 {
+///
+/// # Safety
+/// The operands are as large as the sizes and strides say, and do not overlap the result.
+pub unsafe fn gemm(context: &mut RxContext, g: &RxGemmF32) -> i32 {
     let (m, n, k) = (
         g.m.max(0) as usize,
         g.n.max(0) as usize,
@@ -496,100 +499,86 @@ pub(crate) unsafe fn gemm(context: &mut RxContext, g: &RxGemmF32) -> i32 {
     0
 }
 
-/// A product.
-///
-/// # Safety
-/// The operands are as large as the sizes and strides say, and do not overlap the result.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_gemm_f32(ctx: *mut RxContext, g: *const RxGemmF32) -> i32 {
-    // SAFETY: `g` is a live descriptor, whose operands have the sizes that it says.
-    guard(ctx, |context| unsafe { gemm(context, &*g) })
-}
-
 /// Many products of the same sizes.
 ///
 /// # Safety
-/// As [`rx_gemm_f32`], for each of them.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_batch_gemm_f32(
-    ctx: *mut RxContext,
-    g: *const RxGemmF32,
+/// As [`gemm`], for each of them.
+pub unsafe fn batch(
+    context: &mut RxContext,
+    g: &RxGemmF32,
     batch: i64,
     a_step: i64,
     b_step: i64,
     c_step: i64,
 ) -> i32 {
-    guard(ctx, |context| {
-        // SAFETY: `g` is a live descriptor, and each operand has what its step reaches; every
-        // product writes its own result.
-        unsafe {
-            let g = &*g;
-            let of = |i: i64| {
-                let mut one = *g;
-                let (a, b, c) = ((i * a_step) as isize, (i * b_step) as isize, i * c_step);
-                if g.a_packed.is_null() {
-                    one.a = g.a.offset(a);
-                } else {
-                    one.a_packed = g.a_packed.offset(a);
-                }
-                if g.b_packed.is_null() {
-                    one.b = g.b.offset(b);
-                } else {
-                    one.b_packed = g.b_packed.offset(b);
-                }
-                one.c = g.c.offset(c as isize);
-                if !g.epilogue.residual.is_null() {
-                    one.epilogue.residual = g.epilogue.residual.offset(c as isize);
-                }
-                one
-            };
-            if g.m <= 0 || g.n <= 0 || batch <= 0 {
-                return 0;
-            }
-            let work = (g.m as usize)
-                .saturating_mul(g.n as usize)
-                .saturating_mul(g.k as usize);
-            let threads = context.pool.threads();
-            if threads > 1 && batch < threads as i64 && work >= SMALL {
-                for i in 0..batch {
-                    let status = gemm(context, &of(i));
-                    if status != 0 {
-                        return status;
-                    }
-                }
-                return 0;
-            }
-            let way = g.way();
-            let sizes = g.scratch(way);
-            let each = sizes.0 + sizes.1;
-            let scratch = scratch_alloc(context, (each * threads * 4) as u64).cast::<f32>();
-            if scratch.is_null() {
-                return context.status;
-            }
-            // Few products that threads cannot share evenly are cut along their rows.
-            let (m, batch) = (g.m as usize, batch as usize);
-            let uneven = batch < 4 * threads && !batch.is_multiple_of(threads);
-            let pieces = if uneven && m >= PIECE * threads {
-                threads
+    // SAFETY: each operand has what its step reaches; every product writes its own
+    // result.
+    unsafe {
+        let of = |i: i64| {
+            let mut one = *g;
+            let (a, b, c) = ((i * a_step) as isize, (i * b_step) as isize, i * c_step);
+            if g.a_packed.is_null() {
+                one.a = g.a.offset(a);
             } else {
-                1
-            };
-            let high = m.div_ceil(pieces).next_multiple_of(ROWS);
-            let pieces = m.div_ceil(high);
-            let shared = Share::new((of, scratch));
-            let grain = Grain::of_work(SMALL, work / pieces);
-            context
-                .pool
-                .each(batch * pieces, grain, |begin, end, worker| {
-                    let (of, scratch) = shared.get();
-                    for i in begin..end {
-                        let (one, row) = (of((i / pieces) as i64), i % pieces * high);
-                        let part = one.part(row, 0, high.min(m - row), one.n as usize);
-                        serial(&part, way, scratch.add(worker * each));
-                    }
-                });
-            scratch_free(context, scratch.cast());
-            0
+                one.a_packed = g.a_packed.offset(a);
+            }
+            if g.b_packed.is_null() {
+                one.b = g.b.offset(b);
+            } else {
+                one.b_packed = g.b_packed.offset(b);
+            }
+            one.c = g.c.offset(c as isize);
+            if !g.epilogue.residual.is_null() {
+                one.epilogue.residual = g.epilogue.residual.offset(c as isize);
+            }
+            one
+        };
+        if g.m <= 0 || g.n <= 0 || batch <= 0 {
+            return 0;
         }
-    })
+        let work = (g.m as usize)
+            .saturating_mul(g.n as usize)
+            .saturating_mul(g.k as usize);
+        let threads = context.pool.threads();
+        if threads > 1 && batch < threads as i64 && work >= SMALL {
+            for i in 0..batch {
+                let status = gemm(context, &of(i));
+                if status != 0 {
+                    return status;
+                }
+            }
+            return 0;
+        }
+        let way = g.way();
+        let sizes = g.scratch(way);
+        let each = sizes.0 + sizes.1;
+        let scratch = scratch_alloc(context, (each * threads * 4) as u64).cast::<f32>();
+        if scratch.is_null() {
+            return context.status;
+        }
+        // Few products that threads cannot share evenly are cut along their rows.
+        let (m, batch) = (g.m as usize, batch as usize);
+        let uneven = batch < 4 * threads && !batch.is_multiple_of(threads);
+        let pieces = if uneven && m >= PIECE * threads {
+            threads
+        } else {
+            1
+        };
+        let high = m.div_ceil(pieces).next_multiple_of(ROWS);
+        let pieces = m.div_ceil(high);
+        let shared = Share::new((of, scratch));
+        let grain = Grain::of_work(SMALL, work / pieces);
+        context
+            .pool
+            .each(batch * pieces, grain, |begin, end, worker| {
+                let (of, scratch) = shared.get();
+                for i in begin..end {
+                    let (one, row) = (of((i / pieces) as i64), i % pieces * high);
+                    let part = one.part(row, 0, high.min(m - row), one.n as usize);
+                    serial(&part, way, scratch.add(worker * each));
+                }
+            });
+        scratch_free(context, scratch.cast());
+        0
+    }
 }

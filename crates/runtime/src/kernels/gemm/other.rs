@@ -3,8 +3,8 @@
 //! integers have kernels of their own (`kernels::integer`) where their operands fit 16 bits.
 
 use crate::c_structure;
-use crate::context::{RxContext, Status, guard};
-use crate::kernels::contract::{RxContract, rx_contract};
+use crate::context::{RxContext, Status};
+use crate::kernels::contract::{RxContract, contract};
 use crate::kernels::integer::{Element, Matrices, Steps};
 use crate::kernels::kinds::Kind;
 use crate::kernels::simd::{Simd, dispatch};
@@ -140,7 +140,7 @@ impl RxGemmI32 {
         let g = &self.gemm;
         let extents = [g.m, g.n, g.k];
         let steps = [g.a_rs, 0, g.a_cs, 0, g.b_cs, g.b_rs, g.c_ld, 1, 0];
-        let contract = RxContract {
+        let described = RxContract {
             axes: 3,
             a_type: self.a_type,
             b_type: self.b_type,
@@ -152,7 +152,7 @@ impl RxGemmI32 {
             c: product.c.cast(),
         };
         // SAFETY: the operands have the product's sizes.
-        unsafe { rx_contract(context, &contract) }
+        unsafe { contract(context, &described) }
     }
 }
 
@@ -160,31 +160,27 @@ impl RxGemmI32 {
 ///
 /// # Safety
 /// The operands are as large as the sizes and strides say, and do not overlap the results.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_gemm_i32(ctx: *mut RxContext, g: *const RxGemmI32) -> i32 {
-    guard(ctx, |context| {
-        // SAFETY: `g` is a live descriptor, whose operands have the sizes that it says.
-        unsafe {
-            let g = &*g;
-            let types = Element::of(g.a_type).zip(Element::of(g.b_type));
-            let Some(((product, steps), types)) = g.products().zip(types) else {
-                let text = "rx_gemm_i32: sizes or types that are no product";
-                return context.fail(Status::Argument, text);
-            };
-            let count = g.batch.max(0) as usize;
-            if count > 1 {
-                match product.run_all(context, types, (count, steps)) {
-                    Ok(true) => return 0,
-                    Ok(false) => {}
-                    Err(status) => return status,
-                }
+pub unsafe fn integers(context: &mut RxContext, g: &RxGemmI32) -> i32 {
+    // SAFETY: the operands have the sizes that the descriptor says.
+    unsafe {
+        let types = Element::of(g.a_type).zip(Element::of(g.b_type));
+        let Some(((product, steps), types)) = g.products().zip(types) else {
+            let text = "rx_gemm_i32: sizes or types that are no product";
+            return context.fail(Status::Argument, text);
+        };
+        let count = g.batch.max(0) as usize;
+        if count > 1 {
+            match product.run_all(context, types, (count, steps)) {
+                Ok(true) => return 0,
+                Ok(false) => {}
+                Err(status) => return status,
             }
-            (0..count)
-                .map(|i| g.one(context, product.further(i, steps), types))
-                .find(|s| *s != 0)
-                .unwrap_or(0)
         }
-    })
+        (0..count)
+            .map(|i| g.one(context, product.further(i, steps), types))
+            .find(|s| *s != 0)
+            .unwrap_or(0)
+    }
 }
 
 /// Columns that are summed together.
@@ -285,56 +281,52 @@ macro_rules! products {
         ///
         /// # Safety
         /// The operands are as large as the sizes and strides say, and do not overlap the result.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(ctx: *mut RxContext, g: *const RxGemm) -> i32 {
+        pub unsafe fn $name(context: &mut RxContext, g: &RxGemm) -> i32 {
             #[inline(always)]
             #[allow(clippy::extra_unused_type_parameters)] // The code differs all the same.
             unsafe fn kernel<S: Simd>(g: &RxGemm, begin: usize, end: usize) {
                 // SAFETY: rows `begin..end` are the product's, and the operands have its sizes.
                 unsafe { rows::<$a, $b, $c>(g, begin, end) };
             }
-            guard(ctx, |context| {
-                // SAFETY: `g` is a live descriptor, whose operands have the sizes that it says;
-                // rows of the result are disjoint.
-                unsafe {
-                    if (*g).m <= 0 || (*g).n <= 0 {
-                        return 0;
-                    }
-                    let short: Option<(Element, Element)> = $short;
-                    if let Some((a, b)) = short {
-                        match (*g).matrices().map(|p| p.run(context, a, b)) {
-                            Some(Ok(true)) => return 0,
-                            Some(Err(status)) => return status,
-                            Some(Ok(false)) | None => {}
-                        }
-                    }
-                    let shared = Share::new(*g);
-                    let work = ((*g).n as usize).saturating_mul((*g).k.max(1) as usize);
-                    let grain = Grain::of_work(1 << 17, work).at_least(HIGH);
-                    context.pool.each((*g).m as usize, grain, |begin, end, _| {
-                        let g = shared.get();
-                        dispatch!(kernel(g: &RxGemm, begin: usize, end: usize));
-                    });
+            if g.m <= 0 || g.n <= 0 {
+                return 0;
+            }
+            let short: Option<(Element, Element)> = $short;
+            if let Some((a, b)) = short {
+                // SAFETY: the operands have the sizes that the descriptor says.
+                match g.matrices().map(|p| unsafe { p.run(context, a, b) }) {
+                    Some(Ok(true)) => return 0,
+                    Some(Err(status)) => return status,
+                    Some(Ok(false)) | None => {}
                 }
-                0
-            })
+            }
+            // SAFETY: rows of the result are disjoint.
+            let shared = unsafe { Share::new(*g) };
+            let work = (g.n as usize).saturating_mul(g.k.max(1) as usize);
+            let grain = Grain::of_work(1 << 17, work).at_least(HIGH);
+            context.pool.each(g.m as usize, grain, |begin, end, _| {
+                let g = shared.get();
+                // SAFETY: the operands have the product's sizes, of which these are rows.
+                unsafe { dispatch!(kernel(g: &RxGemm, begin: usize, end: usize)) };
+            });
+            0
         }
     )*};
 }
 
 products! {
     /// float64.
-    rx_gemm_f64: f64, f64 => f64, None;
+    f64s: f64, f64 => f64, None;
     /// int8 by int8.
-    rx_gemm_i8_i8_i32: i8, i8 => i32, Some((Element::I8, Element::I8));
+    i8s: i8, i8 => i32, Some((Element::I8, Element::I8));
     /// uint8 by int8.
-    rx_gemm_u8_i8_i32: u8, i8 => i32, Some((Element::U8, Element::I8));
+    u8s_by_i8s: u8, i8 => i32, Some((Element::U8, Element::I8));
     /// uint8 by uint8.
-    rx_gemm_u8_u8_i32: u8, u8 => i32, Some((Element::U8, Element::U8));
+    u8s: u8, u8 => i32, Some((Element::U8, Element::U8));
     /// int16.
-    rx_gemm_i16_i16_i32: i16, i16 => i32, Some((Element::I16, Element::I16));
+    i16s: i16, i16 => i32, Some((Element::I16, Element::I16));
     /// int32.
-    rx_gemm_i32_i32_i32: i32, i32 => i32, Some((Element::I32, Element::I32));
+    i32s: i32, i32 => i32, Some((Element::I32, Element::I32));
     /// int64.
-    rx_gemm_i64_i64_i64: i64, i64 => i64, None;
+    i64s: i64, i64 => i64, None;
 }

@@ -80,52 +80,12 @@ unsafe fn panel_of<const W: usize>(
     }
 }
 
-fn count(n: i64) -> usize {
-    usize::try_from(n).unwrap_or(0)
+/// Returns the number of floats that [`rows`] writes.
+pub const fn size_of_rows(m: usize, k: usize) -> usize {
+    m.next_multiple_of(ROWS) * k
 }
 
-/// Floats of a packed B.
-#[unsafe(no_mangle)]
-pub extern "C" fn rx_pack_b_f32_size(k: i64, n: i64) -> i64 {
-    (count(n).next_multiple_of(COLS) * count(k)) as i64
-}
-
-/// Packs B.
-///
-/// # Safety
-/// See [`columns`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_pack_b_f32(
-    k: i64,
-    n: i64,
-    b: *const f32,
-    b_rs: i64,
-    b_cs: i64,
-    out: *mut f32,
-) {
-    // SAFETY: `b` has `k` by `n` floats at its strides, and `out` what `rx_pack_b_f32_size` says.
-    unsafe { columns(count(k), count(n), b, b_rs as isize, b_cs as isize, out) };
-}
-
-/// Floats of a packed A.
-#[unsafe(no_mangle)]
-pub extern "C" fn rx_pack_a_f32_size(m: i64, k: i64) -> i64 {
-    (count(m).next_multiple_of(ROWS) * count(k)) as i64
-}
-
-/// Packs A.
-///
-/// # Safety
-/// See [`rows`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_pack_a_f32(
-    m: i64,
-    k: i64,
-    a: *const f32,
-    a_rs: i64,
-    a_cs: i64,
-    out: *mut f32,
-) {
-    // SAFETY: `a` has `m` by `k` floats at its strides, and `out` what `rx_pack_a_f32_size` says.
-    unsafe { rows(count(m), count(k), a, a_rs as isize, a_cs as isize, out) };
+/// Returns the number of floats that [`columns`] writes.
+pub const fn size_of_columns(k: usize, n: usize) -> usize {
+    n.next_multiple_of(COLS) * k
 }

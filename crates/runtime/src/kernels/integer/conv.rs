@@ -10,7 +10,7 @@ use super::quads::Kernel;
 use super::tables::Tables;
 use super::{Element, Scratch};
 use crate::c_structure;
-use crate::context::{RxContext, Status, guard};
+use crate::context::{RxContext, Status};
 use crate::kernels::conv::{RxConv2dSizes, Sizes};
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::{Grain, Share};
@@ -393,30 +393,27 @@ impl<'v> Conv<'v> {
 ///
 /// # Safety
 /// The arrays are as large as the sizes say, and do not overlap.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_conv2d_i32(ctx: *mut RxContext, conv: *const RxConv2dI32) -> i32 {
-    guard(ctx, |context| {
-        // SAFETY: `conv` is a live descriptor, whose arrays have the sizes that it says.
-        unsafe {
-            let Some(conv) = Conv::of(&*conv) else {
-                let text = "rx_conv2d_i32: sizes that are no convolution";
-                return context.fail(Status::Argument, text);
-            };
-            let s = &conv.s;
-            if s.n * s.o * s.oh * s.ow == 0 {
-                return 0;
-            }
-            if let Some((kernel, bytes)) = conv.bytes() {
-                return bytes.run(kernel, context).err().unwrap_or(0);
-            }
-            match conv.products(context) {
-                Ok(true) => 0,
-                Ok(false) => {
-                    conv.plain(context);
-                    0
-                }
-                Err(status) => status,
-            }
+pub unsafe fn convolve(context: &mut RxContext, described: &RxConv2dI32) -> i32 {
+    // SAFETY: the arrays have the sizes that the descriptor says.
+    unsafe {
+        let Some(conv) = Conv::of(described) else {
+            let text = "rx_conv2d_i32: sizes that are no convolution";
+            return context.fail(Status::Argument, text);
+        };
+        let s = &conv.s;
+        if s.n * s.o * s.oh * s.ow == 0 {
+            return 0;
         }
-    })
+        if let Some((kernel, bytes)) = conv.bytes() {
+            return bytes.run(kernel, context).err().unwrap_or(0);
+        }
+        match conv.products(context) {
+            Ok(true) => 0,
+            Ok(false) => {
+                conv.plain(context);
+                0
+            }
+            Err(status) => status,
+        }
+    }
 }

@@ -17,7 +17,7 @@ use super::fused_scales::{MOST, Tables};
 use super::fused_tile::{BLOCK, PANEL, PIXELS, Picks, Tile};
 use super::fused_walk::{Image, Pixels, Source, Tiles, Walk};
 use crate::c_structure;
-use crate::context::{RxContext, Status, guard};
+use crate::context::{RxContext, Status};
 use crate::kernels::conv::{RxConv2dSizes, Sizes};
 use crate::threads::{Grain, Share};
 
@@ -238,7 +238,7 @@ impl<'v> Conv<'v> {
     /// Computes everything.
     ///
     /// # Safety
-    /// Like [`rx_conv2d_q8`]; no size of the output is 0.
+    /// Like [`convolve`]; no size of the output is 0.
     unsafe fn run(&self, context: &mut RxContext) -> Result<(), i32> {
         let (s, v, (high, wide), deep) = (&self.s, self.v, self.read(), self.deep());
         let (sums, bytes) = self.parts();
@@ -401,42 +401,33 @@ impl<'v> Conv<'v> {
 /// A convolution of bytes by signed ones, brought to another scale:
 /// `min(max(round((sum + bias) * factor) + y_zero, low), high)`, as bytes. Sums wrap; halves are
 /// rounded to even; or, as floats, `min(max(sum * factor + shift, least), most)`. Without factors, in fixed point as by
-/// [`rx_requantize_i32`](crate::kernels::requantize::rx_requantize_i32).
+/// [`requantize`](crate::kernels::requantize::requantize).
 ///
 /// # Safety
 /// The arrays are as large as the sizes say, and do not overlap the output. Where there is a packed
-/// weight, it is one of [`rx_conv2d_q8_pack`] for the same sizes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_conv2d_q8(ctx: *mut RxContext, conv: *const RxConv2dQ8) -> i32 {
-    guard(ctx, |context| {
-        // SAFETY: `conv` is a live descriptor, whose arrays have the sizes that it says.
-        unsafe {
-            let Some(conv) = Conv::of(&*conv) else {
-                return context.fail(Status::Argument, "rx_conv2d_q8: no such convolution");
-            };
-            let s = &conv.s;
-            if s.n * s.o * s.oh * s.ow == 0 {
-                return 0;
-            }
-            if !conv.has_tables() {
-                return context.fail(Status::Argument, "rx_conv2d_q8: no scale");
-            }
-            conv.run(context).err().unwrap_or(0)
+/// weight, it is one of [`pack_weight`] for the same sizes.
+pub unsafe fn convolve(context: &mut RxContext, described: &RxConv2dQ8) -> i32 {
+    // SAFETY: the arrays have the sizes that the descriptor says.
+    unsafe {
+        let Some(conv) = Conv::of(described) else {
+            return context.fail(Status::Argument, "rx_conv2d_q8: no such convolution");
+        };
+        let s = &conv.s;
+        if s.n * s.o * s.oh * s.ow == 0 {
+            return 0;
         }
-    })
+        if !conv.has_tables() {
+            return context.fail(Status::Argument, "rx_conv2d_q8: no scale");
+        }
+        conv.run(context).err().unwrap_or(0)
+    }
 }
 
 /// Returns the bytes of a packed weight, which depend on sizes only; 0 where there is none.
-///
-/// # Safety
-/// `conv` is a live descriptor.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_conv2d_q8_pack_size(conv: *const RxConv2dQ8) -> i64 {
-    // SAFETY: as promised.
-    let conv = unsafe { Conv::of(&*conv) };
-    conv.map_or(0, |c| {
+pub fn packed_size(described: &RxConv2dQ8) -> usize {
+    Conv::of(described).map_or(0, |c| {
         let (sums, bytes) = c.parts();
-        (4 * sums + bytes) as i64
+        4 * sums + bytes
     })
 }
 
@@ -444,13 +435,10 @@ pub unsafe extern "C" fn rx_conv2d_q8_pack_size(conv: *const RxConv2dQ8) -> i64 
 ///
 /// # Safety
 /// The weight has the descriptor's sizes, `to` room for as many bytes as
-/// [`rx_conv2d_q8_pack_size`] says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_conv2d_q8_pack(conv: *const RxConv2dQ8, to: *mut c_void) {
-    // SAFETY: as promised.
-    unsafe {
-        if let Some(conv) = Conv::of(&*conv) {
-            conv.pack(to.cast());
-        }
+/// [`packed_size`] says.
+pub unsafe fn pack_weight(described: &RxConv2dQ8, to: *mut u8) {
+    if let Some(conv) = Conv::of(described) {
+        // SAFETY: the weight has these sizes, and `to` room for its packed parts.
+        unsafe { conv.pack(to) };
     }
 }

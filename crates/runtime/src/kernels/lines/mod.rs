@@ -12,7 +12,7 @@ use std::ffi::c_void;
 
 use half::{bf16, f16};
 
-use crate::context::{RxContext, Status, guard};
+use crate::context::{RxContext, Status};
 use crate::kernels::kinds::Kind;
 use crate::{c_enumeration, c_structure};
 
@@ -215,39 +215,35 @@ unsafe fn of<T: Element>(context: &mut RxContext, lines: &RxLines, work: Work) -
 /// The array has as many elements as the extents say; values and indices, where they are not null,
 /// have as many, with `keep` in place of the axis for sorting and 1 for the greatest and the least;
 /// nothing overlaps.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_lines(ctx: *mut RxContext, lines: *const RxLines) -> i32 {
-    guard(ctx, |context| {
-        // SAFETY: `lines` is a live descriptor, whose arrays have the sizes that it says.
-        unsafe {
-            let lines = &*lines;
-            if lines.count() == 0 {
-                return 0;
-            }
-            let Some(work) = Work::of(lines.work) else {
-                return context.fail(Status::Argument, "rx_lines: no such work");
-            };
-            match Kind::of(lines.kind) {
-                Some(kind) if matches!(work, Work::Greatest | Work::Least) => {
-                    extreme(context, lines, kind)
-                }
-                Some(Kind::I8) => of::<i8>(context, lines, work),
-                Some(Kind::U8) => of::<u8>(context, lines, work),
-                Some(Kind::I16) => of::<i16>(context, lines, work),
-                Some(Kind::U16) => of::<u16>(context, lines, work),
-                Some(Kind::I32) => of::<i32>(context, lines, work),
-                Some(Kind::U32) => of::<u32>(context, lines, work),
-                Some(Kind::I64) => of::<i64>(context, lines, work),
-                Some(Kind::U64) => of::<u64>(context, lines, work),
-                Some(kind @ (Kind::F16 | Kind::BF16)) if work != Work::Sort => {
-                    running::narrow(context, lines, kind)
-                }
-                Some(Kind::F16) => sort::run::<f16>(context, lines),
-                Some(Kind::BF16) => sort::run::<bf16>(context, lines),
-                Some(Kind::F32) => of::<f32>(context, lines, work),
-                Some(Kind::F64) => of::<f64>(context, lines, work),
-                _ => context.fail(Status::Argument, "rx_lines: no such elements"),
-            }
+pub unsafe fn along(context: &mut RxContext, lines: &RxLines) -> i32 {
+    // SAFETY: the arrays have the sizes that the descriptor says.
+    unsafe {
+        if lines.count() == 0 {
+            return 0;
         }
-    })
+        let Some(work) = Work::of(lines.work) else {
+            return context.fail(Status::Argument, "rx_lines: no such work");
+        };
+        match Kind::of(lines.kind) {
+            Some(kind) if matches!(work, Work::Greatest | Work::Least) => {
+                extreme(context, lines, kind)
+            }
+            Some(Kind::I8) => of::<i8>(context, lines, work),
+            Some(Kind::U8) => of::<u8>(context, lines, work),
+            Some(Kind::I16) => of::<i16>(context, lines, work),
+            Some(Kind::U16) => of::<u16>(context, lines, work),
+            Some(Kind::I32) => of::<i32>(context, lines, work),
+            Some(Kind::U32) => of::<u32>(context, lines, work),
+            Some(Kind::I64) => of::<i64>(context, lines, work),
+            Some(Kind::U64) => of::<u64>(context, lines, work),
+            Some(kind @ (Kind::F16 | Kind::BF16)) if work != Work::Sort => {
+                running::narrow(context, lines, kind)
+            }
+            Some(Kind::F16) => sort::run::<f16>(context, lines),
+            Some(Kind::BF16) => sort::run::<bf16>(context, lines),
+            Some(Kind::F32) => of::<f32>(context, lines, work),
+            Some(Kind::F64) => of::<f64>(context, lines, work),
+            _ => context.fail(Status::Argument, "rx_lines: no such elements"),
+        }
+    }
 }

@@ -98,12 +98,6 @@ pub fn set(limit: Isa) -> Isa {
     isa
 }
 
-/// 0 portable, 1 AVX2, 2 AVX-512.
-#[unsafe(no_mangle)]
-pub extern "C" fn rx_isa() -> i32 {
-    isa() as i32
-}
-
 /// A vector of float32 with the operations that kernels need.
 ///
 /// # Safety

@@ -15,13 +15,14 @@ mod space;
 mod uniform;
 
 use crate::c_structure;
-use crate::context::{RxContext, Status, guard};
+use crate::context::{RxContext, Status};
 use crate::kernels::combiner::Combiner;
 use crate::kernels::kinds::Kind;
+use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::square::dispatch_turning;
 use crate::kernels::simd::{Simd, dispatch};
+use crate::slices::slice;
 use crate::threads::{Grain, Share};
-use crate::values::{scratch_alloc, scratch_free};
 use flat::plain as rows_together;
 pub(crate) use op::apply;
 pub use op::{Op, RxStripOp};
@@ -387,15 +388,13 @@ unsafe fn kinds(v: &RxStrips) -> Option<Option<Kinds>> {
     }
     let inputs = v.inputs as usize;
     let mut all = [Kind::F32; INPUTS];
-    // SAFETY: there is a type for each input, of which there are at most so many, and for the result.
-    let (of_inputs, result) = unsafe {
-        for (k, to) in all.iter_mut().enumerate().take(inputs) {
-            *to = Kind::of(*v.kinds.add(k))?;
-        }
-        (&all[..inputs], Kind::of(*v.kinds.add(inputs))?)
-    };
-    let fits = of_inputs.iter().all(|&k| bytes::is_operand(k)) && bytes::is_result(result);
-    (fits && v.reduced == 0).then_some(Some((all, result)))
+    // SAFETY: there is a type for each input and for the result.
+    let (result, of_inputs) = unsafe { slice(v.kinds, inputs + 1) }.split_last()?;
+    for (to, &kind) in all.iter_mut().zip(of_inputs) {
+        *to = Kind::of(kind).filter(|&k| bytes::is_operand(k))?;
+    }
+    let result = Kind::of(*result).filter(|&k| bytes::is_result(k))?;
+    (v.reduced == 0).then_some(Some((all, result)))
 }
 
 /// An element-wise expression, perhaps reduced.
@@ -403,114 +402,104 @@ unsafe fn kinds(v: &RxStrips) -> Option<Option<Kinds>> {
 /// # Safety
 /// Every element that extents and steps name is in its input, the result has the extents of its
 /// axes and overlaps no input, and operations name operands that exist.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStrips) -> i32 {
-    guard(ctx, |context| {
-        // SAFETY: the structure is live, and its lists are as long as it says; every element that
-        // extents and steps name lies in its input, and operations name operands that exist.
+#[inline(always)] // Into its entry: few elements take little longer than a call.
+pub unsafe fn evaluate(context: &mut RxContext, v: &RxStrips) -> i32 {
+    // SAFETY: lists are as long as the descriptor says, and arrays have the elements that extents
+    // and steps name.
+    if v.kinds.is_null() && unsafe { super::small::run(v) } {
+        return 0;
+    }
+    let (axes, reduced, inputs) = (v.axes as usize, v.reduced as usize, v.inputs as usize);
+    let operands = (v.inputs + v.constants + v.temps) as usize;
+    if axes > AXES || reduced > AXES || inputs > INPUTS || operands > OPERANDS || v.ops < 1 {
+        return context.fail(Status::Argument, "rx_strips_f32: too large");
+    }
+    let Some(combiner) = Combiner::of(v.combiner) else {
+        return context.fail(Status::Argument, "rx_strips_f32: no such combiner");
+    };
+    // SAFETY: types, where there are some, are as many as inputs and one for the result.
+    let Some(kinds) = (unsafe { kinds(v) }) else {
+        let text = "rx_strips_f32: types that it does not take";
+        return context.fail(Status::Argument, text);
+    };
+    let all = axes + reduced;
+    // SAFETY: each input has a step along each axis, and there are `ops` operations.
+    let (extents, strides, data, ops) = unsafe {
+        let strides = slice(v.strides, inputs * all);
+        let (data, ops) = (slice(v.data, inputs), slice(v.program, v.ops));
+        (slice(v.extents, all), strides, data, ops)
+    };
+    // Created in place: it is as large as a short array's result.
+    let mut split = uniform::Split::new();
+    let mut plan = Plan {
+        v,
+        combiner,
+        lead: &[],
+        ops,
+        data,
+        kinds,
+        out: Space::new(),
+        over: Space::new(),
+        piece: STRIP,
+        along_reduced: false,
+        flat: false,
+        short: false,
+        stream: false,
+        chain: chain::Chain::new(),
+    };
+    plan.out.set(&extents[..axes], strides, all, 0);
+    if reduced > 0 {
+        plan.over.set(&extents[axes..], strides, all, axes);
+    }
+    if plan.out.count() == 0 {
+        return 0;
+    }
+    plan.choose(&mut split, context.pool.threads());
+    // SAFETY: inputs and result have the elements that the plan's spaces name.
+    unsafe { run(context, &plan) }
+}
+
+/// Runs a plan on as many threads as pay.
+///
+/// # Safety
+/// Inputs and result have the elements that the plan's spaces name, and do not overlap.
+unsafe fn run(context: &mut RxContext, plan: &Plan<'_>) -> i32 {
+    let (out, over) = (&plan.out, &plan.over);
+    let room = plan.room() * context.pool.threads() * 4;
+    let Some(scratch) = Scratch::new(context, room) else {
+        return context.status;
+    };
+    let (tasks, each) = if plan.along_reduced || plan.short {
+        (out.count(), 1)
+    } else if plan.flat {
+        let strips = flat::strips(out);
+        (strips, out.count() / strips)
+    } else {
+        let tasks = out.rows() * out.inner().div_ceil(plan.piece);
+        (tasks, out.inner().min(plan.piece))
+    };
+    let work = each * over.count().max(1) * plan.ops.len();
+    let grain = Grain::of_work(SMALL, work);
+    // SAFETY: tasks write different elements of the result, and each worker has its own memory.
+    let shared = unsafe { Share::new((plan, scratch.memory.cast::<f32>())) };
+    context.pool.each(tasks, grain, |begin, end, worker| {
+        let &(plan, room) = shared.get();
+        // SAFETY: inputs and result have the elements that the plan's spaces name, and of the memory
+        // each worker has `Plan::room`.
         unsafe {
-            let v = &*strips;
-            if v.kinds.is_null() && super::small::run(v) {
-                return 0;
-            }
-            let (axes, reduced, inputs) = (v.axes as usize, v.reduced as usize, v.inputs as usize);
-            let operands = (v.inputs + v.constants + v.temps) as usize;
-            if axes > AXES || reduced > AXES || inputs > INPUTS || operands > OPERANDS || v.ops < 1
-            {
-                return context.fail(Status::Argument, "rx_strips_f32: too large");
-            }
-            let Some(combiner) = Combiner::of(v.combiner) else {
-                return context.fail(Status::Argument, "rx_strips_f32: no such combiner");
-            };
-            let Some(kinds) = kinds(v) else {
-                return context.fail(
-                    Status::Argument,
-                    "rx_strips_f32: types that it does not take",
-                );
-            };
-            let slice = |at: *const i64, n: usize| -> &[i64] {
-                if n == 0 {
-                    &[]
-                } else {
-                    std::slice::from_raw_parts(at, n)
-                }
-            };
-            let extents = slice(v.extents, axes + reduced);
-            let all = axes + reduced;
-            let strides = slice(v.strides, inputs * all);
-            let data = if inputs == 0 {
-                &[][..]
-            } else {
-                std::slice::from_raw_parts(v.data, inputs)
-            };
-            let ops = std::slice::from_raw_parts(v.program, v.ops as usize);
-            // Created in place: it is as large as a short array's result.
-            let mut split = uniform::Split::new();
-            let mut plan = Plan {
-                v,
-                combiner,
-                lead: &[],
-                ops,
-                data,
-                kinds,
-                out: Space::new(),
-                over: Space::new(),
-                piece: STRIP,
-                along_reduced: false,
-                flat: false,
-                short: false,
-                stream: false,
-                chain: chain::Chain::new(),
-            };
-            plan.out.set(&extents[..axes], strides, all, 0);
-            if reduced > 0 {
-                plan.over.set(&extents[axes..], strides, all, axes);
-            }
-            if plan.out.count() == 0 {
-                return 0;
-            }
-            let threads = context.pool.threads();
-            plan.choose(&mut split, threads);
-            let plan = &plan;
-            let (out, over) = (&plan.out, &plan.over);
-            let room = scratch_alloc(context, (plan.room() * threads * 4) as u64).cast::<f32>();
-            if room.is_null() {
-                return context.status;
-            }
-            let each = if plan.along_reduced || plan.short {
-                1
+            let room = room.add(worker * plan.room());
+            if plan.short {
+                dispatch_turning!(short_rows(plan: &Plan<'_>, begin: usize, end: usize));
+            } else if plan.along_reduced {
+                dispatch!(rows(plan: &Plan<'_>, begin: usize, end: usize, room: *mut f32));
+            } else if plan.v.reduced > 0 {
+                dispatch!(columns(plan: &Plan<'_>, begin: usize, end: usize, room: *mut f32));
             } else if plan.flat {
-                out.count() / flat::strips(out)
+                dispatch!(rows_together(plan: &Plan<'_>, begin: usize, end: usize, room: *mut f32));
             } else {
-                out.inner().min(plan.piece)
-            };
-            let tasks = if plan.along_reduced || plan.short {
-                out.count()
-            } else if plan.flat {
-                flat::strips(out)
-            } else {
-                out.rows() * out.inner().div_ceil(plan.piece)
-            };
-            let work = each * over.count().max(1) * plan.ops.len();
-            let grain = Grain::of_work(SMALL, work);
-            let shared = Share::new((plan, room));
-            context.pool.each(tasks, grain, |begin, end, worker| {
-                let &(plan, room) = shared.get();
-                let room = room.add(worker * plan.room());
-                if plan.short {
-                    dispatch_turning!(short_rows(plan: &Plan<'_>, begin: usize, end: usize));
-                } else if plan.along_reduced {
-                    dispatch!(rows(plan: &Plan<'_>, begin: usize, end: usize, room: *mut f32));
-                } else if plan.v.reduced > 0 {
-                    dispatch!(columns(plan: &Plan<'_>, begin: usize, end: usize, room: *mut f32));
-                } else if plan.flat {
-                    dispatch!(rows_together(plan: &Plan<'_>, begin: usize, end: usize, room: *mut f32));
-                } else {
-                    dispatch!(plain(plan: &Plan<'_>, begin: usize, end: usize, room: *mut f32));
-                }
-            });
-            scratch_free(context, room.cast());
-            0
+                dispatch!(plain(plan: &Plan<'_>, begin: usize, end: usize, room: *mut f32));
+            }
         }
-    })
+    });
+    0
 }

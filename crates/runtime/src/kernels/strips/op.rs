@@ -43,21 +43,21 @@ c_enumeration! {
         Ceil,
         /// The next integer toward 0.
         Trunc,
-        /// As `rx_vexp_f32`.
+        /// As [`vmath::vexp`].
         Exp,
-        /// As `rx_vlog_f32`.
+        /// As [`vmath::vlog`].
         Log,
-        /// As `rx_vtanh_f32`.
+        /// As [`vmath::vtanh`].
         Tanh,
-        /// As `rx_verf_f32`.
+        /// As [`vmath::verf`].
         Erf,
-        /// As `rx_vsigmoid_f32`.
+        /// As [`vmath::vsigmoid`].
         Sigmoid,
-        /// As `rx_vsin_f32`.
+        /// As [`vmath::vsin`].
         Sin,
-        /// As `rx_vcos_f32`.
+        /// As [`vmath::vcos`].
         Cos,
-        /// As `rx_vpow_f32`.
+        /// As [`vmath::vpow`].
         Pow,
         /// `a * b + c`, rounded as the processor does it.
         MulAdd,
@@ -145,14 +145,14 @@ unsafe fn applied<S: Simd>(op: Op, [a, b, c, d]: [*const f32; 4], to: *mut f32, 
                 let x = l(a);
                 x.abs().floor().copysign(x)
             }),
-            Op::Exp => vmath::rx_vexp_f32(n as i64, a, to),
-            Op::Log => vmath::rx_vlog_f32(n as i64, a, to),
-            Op::Tanh => vmath::rx_vtanh_f32(n as i64, a, to),
-            Op::Erf => vmath::rx_verf_f32(n as i64, a, to),
-            Op::Sigmoid => vmath::rx_vsigmoid_f32(n as i64, a, to),
-            Op::Sin => vmath::rx_vsin_f32(n as i64, a, to),
-            Op::Cos => vmath::rx_vcos_f32(n as i64, a, to),
-            Op::Pow => vmath::rx_vpow_f32(n as i64, a, b, to),
+            Op::Exp => vmath::vexp(n, a, to),
+            Op::Log => vmath::vlog(n, a, to),
+            Op::Tanh => vmath::vtanh(n, a, to),
+            Op::Erf => vmath::verf(n, a, to),
+            Op::Sigmoid => vmath::vsigmoid(n, a, to),
+            Op::Sin => vmath::vsin(n, a, to),
+            Op::Cos => vmath::vcos(n, a, to),
+            Op::Pow => vmath::vpow(n, a, b, to),
         }
     }
 }

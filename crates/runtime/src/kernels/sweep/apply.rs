@@ -4,7 +4,7 @@ use super::divide::{Round, divide};
 use super::divisor::Divided;
 use super::op::{Op, RxSweepOp};
 use super::{LINE, register};
-use crate::kernels::functions::{rx_vmath_f32, rx_vmath_f64};
+use crate::kernels::functions::{over_f32, over_f64};
 use crate::kernels::halves;
 use crate::kernels::kinds::Kind;
 use crate::kernels::math::Math;
@@ -433,12 +433,15 @@ unsafe fn rounded<S: Simd>(op: &RxSweepOp, args: &Args, kind: Kind, to: *mut u8,
 
 /// A function by its number.
 unsafe fn function(number: i32, kind: Kind, a: Given, b: Given, to: *mut u8, n: usize) {
+    let Some(math) = Math::of(number) else {
+        return;
+    };
     // SAFETY: arguments and result have `n` elements of the type.
     unsafe {
         if kind == Kind::F64 {
-            rx_vmath_f64(number, n as i64, a.at.cast(), b.at.cast(), to.cast());
+            over_f64(math, n, a.at.cast(), b.at.cast(), to.cast());
         } else {
-            rx_vmath_f32(number, n as i64, a.at.cast(), b.at.cast(), to.cast());
+            over_f32(math, n, a.at.cast(), b.at.cast(), to.cast());
         }
     }
 }

@@ -28,10 +28,11 @@ mod windows;
 use std::ffi::c_void;
 
 use crate::c_structure;
-use crate::context::{RxContext, Status, guard};
+use crate::context::{RxContext, Status};
 use crate::kernels::combiner::Combiner;
 use crate::kernels::kinds::{Kind, Sum};
 use crate::kernels::scratch::Scratch;
+use crate::slices::slice;
 use crate::threads::{Grain, Share};
 use apply::{Args, Given, apply};
 pub use op::{Op, RxSweepOp};
@@ -369,84 +370,80 @@ unsafe fn rows(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
 /// # Safety
 /// Every element that extents and steps name is in its input, the result has the extents of its
 /// axes and overlaps no input, and operations name operands that exist.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) -> i32 {
-    guard(ctx, |context| {
-        // SAFETY: the structure is live, and its lists are as long as it says; every element that
-        // extents and steps name lies in its input, and operations name operands that exist.
-        unsafe {
-            let v = &*sweep;
-            let (axes, reduced, inputs) = (v.axes as usize, v.reduced as usize, v.inputs as usize);
-            let operands = (v.inputs + v.constants + v.temps) as usize;
-            let known = Kind::of(v.out_type).zip(Combiner::of(v.combiner));
-            let fits = axes <= AXES && reduced <= AXES && inputs <= INPUTS && operands <= OPERANDS;
-            let (Some((out_kind, combiner)), true, true) = (known, fits, v.ops > 0) else {
-                return context.fail(Status::Argument, "rx_sweep: too large");
-            };
-            let all = axes + reduced;
-            let extents = slice(v.extents, all);
-            let strides = slice(v.strides, inputs * all);
-            let program = std::slice::from_raw_parts(v.program, v.ops as usize);
-            let mut plan = Plan {
-                v,
-                ops: rounded_when_written(v, program, out_kind),
-                data: slice(v.data, inputs),
-                kinds: slice(v.kinds, inputs),
-                out_kind,
-                combiner,
-                out: Space::new(&extents[..axes], strides, all, 0),
-                over: Space::new(&extents[axes..], strides, all, axes),
-                strip: STRIP / 8,
-                unit: 0,
-                dense: [false; INPUTS],
-                raw: [false; INPUTS],
-                bounds: false,
-                uniform: Uniform::default(),
-                lines: 0,
-                along_reduced: false,
-                narrow: None,
-            };
-            let (count, over) = (plan.out.count(), plan.over.count());
-            if count == 0 {
-                return 0;
-            }
-            plan.choose();
-            let threads = context.pool.threads();
-            if !plan.along_reduced
-                && let Some(w) = Windows::of(&plan, threads)
-            {
-                return windows::run(context, &plan, &w);
-            }
-            let room = plan.room();
-            let Some(scratch) = Scratch::new(context, room * threads) else {
-                return context.status;
-            };
-            let (tasks, each) = match (plan.along_reduced, reduced > 0) {
-                (true, _) => (count, over),
-                (_, true) => (plan.strips(), plan.strip.min(plan.unit) * over),
-                _ => (plan.strips(), plan.strip.min(plan.unit)),
-            };
-            let grain = Grain::of_work(SMALL, each * plan.ops.len());
-            let plan = &plan;
-            if let Some(line) = plan.beside() {
-                beside::run(plan, &line, scratch.memory.cast());
-                return 0;
-            }
-            let shared = Share::new((plan, scratch.memory.cast::<u8>()));
-            context.pool.each(tasks, grain, |begin, end, worker| {
-                let &(plan, room) = shared.get();
-                let room = room.add(worker * plan.room());
-                if plan.along_reduced {
-                    rows(plan, begin, end, room);
-                } else if plan.v.reduced > 0 {
-                    columns(plan, begin, end, room);
-                } else {
-                    plain(plan, begin, end, room);
-                }
-            });
-            0
+pub unsafe fn evaluate(context: &mut RxContext, v: &RxSweep) -> i32 {
+    // SAFETY: lists are as long as the descriptor says; every element that extents and
+    // steps name lies in its input, and operations name operands that exist.
+    unsafe {
+        let (axes, reduced, inputs) = (v.axes as usize, v.reduced as usize, v.inputs as usize);
+        let operands = (v.inputs + v.constants + v.temps) as usize;
+        let known = Kind::of(v.out_type).zip(Combiner::of(v.combiner));
+        let fits = axes <= AXES && reduced <= AXES && inputs <= INPUTS && operands <= OPERANDS;
+        let (Some((out_kind, combiner)), true, true) = (known, fits, v.ops > 0) else {
+            return context.fail(Status::Argument, "rx_sweep: too large");
+        };
+        let all = axes + reduced;
+        let extents = slice(v.extents, all);
+        let strides = slice(v.strides, inputs * all);
+        let program = slice(v.program, v.ops);
+        let mut plan = Plan {
+            v,
+            ops: rounded_when_written(v, program, out_kind),
+            data: slice(v.data, inputs),
+            kinds: slice(v.kinds, inputs),
+            out_kind,
+            combiner,
+            out: Space::new(&extents[..axes], strides, all, 0),
+            over: Space::new(&extents[axes..], strides, all, axes),
+            strip: STRIP / 8,
+            unit: 0,
+            dense: [false; INPUTS],
+            raw: [false; INPUTS],
+            bounds: false,
+            uniform: Uniform::default(),
+            lines: 0,
+            along_reduced: false,
+            narrow: None,
+        };
+        let (count, over) = (plan.out.count(), plan.over.count());
+        if count == 0 {
+            return 0;
         }
-    })
+        plan.choose();
+        let threads = context.pool.threads();
+        if !plan.along_reduced
+            && let Some(w) = Windows::of(&plan, threads)
+        {
+            return windows::run(context, &plan, &w);
+        }
+        let room = plan.room();
+        let Some(scratch) = Scratch::new(context, room * threads) else {
+            return context.status;
+        };
+        let (tasks, each) = match (plan.along_reduced, reduced > 0) {
+            (true, _) => (count, over),
+            (_, true) => (plan.strips(), plan.strip.min(plan.unit) * over),
+            _ => (plan.strips(), plan.strip.min(plan.unit)),
+        };
+        let grain = Grain::of_work(SMALL, each * plan.ops.len());
+        let plan = &plan;
+        if let Some(line) = plan.beside() {
+            beside::run(plan, &line, scratch.memory.cast());
+            return 0;
+        }
+        let shared = Share::new((plan, scratch.memory.cast::<u8>()));
+        context.pool.each(tasks, grain, |begin, end, worker| {
+            let &(plan, room) = shared.get();
+            let room = room.add(worker * plan.room());
+            if plan.along_reduced {
+                rows(plan, begin, end, room);
+            } else if plan.v.reduced > 0 {
+                columns(plan, begin, end, room);
+            } else {
+                plain(plan, begin, end, room);
+            }
+        });
+        0
+    }
 }
 
 /// The operations without a final rounding to the element type of the result, which writing does.
@@ -462,14 +459,4 @@ fn rounded_when_written<'a>(v: &RxSweep, ops: &'a [RxSweepOp], out: Kind) -> &'a
         }
         _ => ops,
     }
-}
-
-/// # Safety
-/// `data` has `n` elements.
-unsafe fn slice<'a, T>(data: *const T, n: usize) -> &'a [T] {
-    if n == 0 {
-        return &[];
-    }
-    // SAFETY: `data` has `n` elements.
-    unsafe { std::slice::from_raw_parts(data, n) }
 }
