@@ -21,7 +21,7 @@ pub fn unified(names: (&str, &str), before: &str, after: &str, color: bool, out:
     let _ = writeln!(out, "{}", paint("1", &format!("--- {}", names.0)));
     let _ = writeln!(out, "{}", paint("1", &format!("+++ {}", names.1)));
     let input = InternedInput::new(before, after);
-    let mut diff = Diff::compute(Algorithm::Histogram, &input);
+    let mut diff = Diff::compute(Algorithm::Myers, &input);
     diff.postprocess_lines(&input);
     let (old, new) = (&input.before, &input.after);
     let lines = |sign: char, code: &str, tokens: &[_], out: &mut String| {
