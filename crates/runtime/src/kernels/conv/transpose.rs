@@ -268,7 +268,7 @@ unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) -> i32 {
 }
 
 /// Computes a transposed convolution: the descriptor of a convolution with the weight as (c, o /
-/// groups, kh, kw), channels first. `weight_packed`, with one group, is from [`pack::rows`] with m
+/// groups, kh, kw), channels first. `weight_packed`, with one group, is from `rx_pack_a_f32` with m
 /// = o × kh × kw, k = c and strides 1 and m.
 ///
 /// # Safety
