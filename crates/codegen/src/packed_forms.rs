@@ -22,8 +22,8 @@ pub(crate) enum Form {
     /// A convolution: its sizes and layout.
     Conv(RxConv2dSizes, i32),
     /// A product of bytes that become bytes at once: its sizes as a convolution, the steps of the
-    /// weight along taps, input and output channels, and its zero point, which is 0 where the weight is
-    /// signed.
+    /// weight along taps, input and output channels, and its zero point, which is 0 where the weight
+    /// is signed.
     Bytes(RxConv2dSizes, [i64; 3], i32),
 }
 
@@ -69,8 +69,8 @@ fn described(weight: *const f32, sizes: RxConv2dSizes, layout: i32) -> RxConv2dF
     }
 }
 
-/// Returns the descriptor of a product of bytes by this weight, in which only the sizes and the weight's
-/// zero point matter.
+/// Returns the descriptor of a product of bytes by this weight, in which only the sizes and the
+/// weight's zero point matter.
 fn described_bytes(
     weight: *const i8,
     sizes: RxConv2dSizes,

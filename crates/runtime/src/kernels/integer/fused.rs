@@ -6,9 +6,12 @@
 //! with channels first are turned when all are there. Data is unsigned
 //! and the weight signed, without its zero point; what the data's zero point adds to each
 //! channel's sums, and the bias, is what they start with. The weight comes packed, the same on every
-//! processor: panels of 16 channels, quad after quad, or for depthwise windows quads of taps. What an
-//! unsigned weight has without its zero point takes nine bits: it is the sum of two signed bytes, and
-//! windows are read twice.
+//! processor: panels of 16 channels, quad after quad, or for depthwise windows quads of taps.
+//!
+//! What an unsigned weight has without its zero point takes nine bits. Where windows are whole quads
+//! that all channels read, what is left without 128 is packed, and the rest of the zero point times the
+//! sum of a window is taken off; elsewhere an element is the sum of two signed bytes, and windows are
+//! read twice.
 
 use std::ffi::c_void;
 
