@@ -21,7 +21,8 @@ use crate::Host;
 use crate::host::dl;
 use crate::jit::{in_memory, trouble};
 use crate::module::compile_kernels;
-use crate::prepack::{Form, Weight, is_zero, pack, weights};
+use crate::packed_forms::{Form, is_zero, pack};
+use crate::prepack::{Weight, weights};
 
 /// The code of a kernel: context, inputs, outputs.
 pub(crate) type Code =
@@ -96,8 +97,8 @@ impl Plan {
             };
             let mut mask = 0;
             for (bit, &Weight { input, form, zero }) in forms.iter().enumerate() {
-                let constant = |z: usize| site.constants.get(z).and_then(Option::as_ref);
-                if !zero.is_none_or(|z| constant(z).is_some_and(is_zero)) {
+                let constant_at = |z: usize| site.constants.get(z).and_then(Option::as_ref);
+                if !zero.is_none_or(|z| constant_at(z).is_some_and(is_zero)) {
                     continue;
                 }
                 let Some(Some(constant)) = site.constants.get(input) else {
@@ -106,6 +107,11 @@ impl Plan {
                 let Some(at) = address(constant) else {
                     continue;
                 };
+                let form = match zero.and_then(constant_at) {
+                    Some(zero) => form.with_zero(constant, zero),
+                    None => Some(form),
+                };
+                let Some(form) = form else { continue };
                 let packed = known
                     .entry((at, form))
                     .or_insert_with(|| pack(constant, form));

@@ -22,6 +22,7 @@ mod library;
 mod module;
 mod object;
 mod outside;
+mod packed_forms;
 mod prepack;
 mod profile;
 mod scalar;

@@ -272,9 +272,17 @@ fn product(program: &Program, k: usize) -> Option<Product> {
         *operand = before.from;
         zeros.push(before.zero);
     }
+    // Unsigned weights take a zero point that leaves no number beyond the sum of two signed bytes.
     let weight = *hint.operands().get(1)?;
     let signed = program.bufs[weight].dtype == DType::I8;
-    let zeros = zeros.try_into().ok().filter(|_| signed)?;
+    let zeros: [Ex; 2] = zeros.try_into().ok()?;
+    if !signed
+        && zeros[1]
+            .as_int()
+            .is_some_and(|zero| !(1..=255).contains(&zero))
+    {
+        return None;
+    }
     Some(Product {
         hint,
         zeros,

@@ -183,8 +183,8 @@ fn nests(program: &Program, c: &Compute) -> bool {
 
 /// Returns whether a stage that only moves elements stays separate from a reader that moves them
 /// too, because the combination is no longer a strided copy: one joins what the other joined or
-/// gathered, takes part of an unevenly strided tensor (the windows of an image), divides gathered rows
-/// or transposes what is mirrored at its edges.
+/// gathered, takes part of an unevenly strided tensor (the windows of an image), divides gathered
+/// rows, or transposes what is mirrored at its edges.
 fn apart_of_moves(program: &Program, readers: &Readers, c: &Compute) -> bool {
     let uneven = |index: &Ex| {
         let mut found = false;

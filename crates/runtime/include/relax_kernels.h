@@ -224,7 +224,7 @@ typedef struct RxConv2dQ8 {
   int64_t tap_step;               /* 128: of the weight: from one tap to the next, */
   int64_t in_step, out_step;      /* 136, 144: one input channel, one output channel */
   const void *x;                  /* 152 */
-  const char *weight;             /* 160: signed, of 8 bits */
+  const char *weight;             /* 160: of 8 bits: signed, or with weight_zero unsigned */
   const void *packed;             /* 168: not NULL: from rx_conv2d_q8_pack; weight is not read */
   const int32_t *bias;            /* 176: or NULL */
   const float *factor;            /* 184: or NULL */
@@ -242,7 +242,7 @@ typedef struct RxConv2dQ8 {
   const float *shift;             /* 272: added to products where results are floats: NULL, or [o] */
   float least, most;              /* 280, 284: the bounds of floats */
   int32_t floats;                 /* 288: whether results are float: products, within bounds. RX_NHWC, not depthwise */
-  int32_t reserved;               /* 292 */
+  int32_t weight_zero;            /* 292: 0, or 1 to 255: taken off every element of the weight, which is uint8 then */
 } RxConv2dQ8;                     /* 296 bytes */
 int32_t rx_conv2d_q8(RxContext *ctx, const RxConv2dQ8 *conv);
 int64_t rx_conv2d_q8_pack_size(const RxConv2dQ8 *conv); /* in bytes */

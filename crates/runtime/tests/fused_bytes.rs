@@ -116,6 +116,8 @@ struct Way {
     large: bool,
     /// Whether results are floats.
     floats: bool,
+    /// 0, or the zero point of a weight of unsigned bytes.
+    weight_zero: i32,
 }
 
 /// Tables of numbers in fixed point.
@@ -158,6 +160,7 @@ fn check(ctx: *mut RxContext, case: Case, way: Way) {
         first,
         large,
         floats,
+        weight_zero,
     } = way;
     let ([n, c, h, w], [o, kh, kw], step, pad, apart, groups) = case;
     let out = |size: i64, window: i64, k: usize| {
@@ -245,7 +248,7 @@ fn check(ctx: *mut RxContext, case: Case, way: Way) {
         least: -40.0,
         most: 90.0,
         floats: i32::from(floats),
-        reserved: 0,
+        weight_zero,
     };
     // SAFETY: all arrays have the sizes that the descriptor states.
     let room = unsafe { rx_conv2d_q8_pack_size(&v) };
@@ -287,7 +290,10 @@ fn check(ctx: *mut RxContext, case: Case, way: Way) {
             };
             let a = value(x[at as usize]) - x_zero;
             let b = weight[(tap * v.tap_step + channel * v.in_step + filter * v.out_step) as usize];
-            sum += a * i32::from(b as i8);
+            sum += match weight_zero {
+                0 => a * i32::from(b as i8),
+                zero => a * (i32::from(b) - zero),
+            };
         }
         let bias = if one { 0 } else { bias[filter as usize] };
         let table = if one { 0 } else { filter as usize };
@@ -322,6 +328,7 @@ fn bytes_are_those_of_plain_loops() {
                     first: bit(4),
                     large: false,
                     floats: false,
+                    weight_zero: [0, 120, 1, 255][bits as usize / 3 % 4],
                 };
                 check(ctx, case, way);
                 if bits < 2 {
@@ -372,7 +379,7 @@ fn what_is_no_such_convolution_is_refused() {
             least: 0.0,
             most: 0.0,
             floats: 0,
-            reserved: 0,
+            weight_zero: 0,
         };
         // SAFETY: nothing is read from what is refused.
         unsafe {
@@ -393,7 +400,9 @@ fn what_is_no_such_convolution_is_refused() {
                 0,
                 "nothing that brings sums to bytes"
             );
-            v.layout = 7;
+            v.weight_zero = 256;
+            assert_ne!(rx_conv2d_q8(ctx, &v), 0, "a zero point that is no byte");
+            (v.weight_zero, v.layout) = (0, 7);
             assert_ne!(rx_conv2d_q8(ctx, &v), 0, "an unknown layout");
         }
     });

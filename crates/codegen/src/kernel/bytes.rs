@@ -75,6 +75,15 @@ impl Kernel<'_, '_, '_> {
                 y: out,
             }),
         );
+        if self.program.bufs[weight].dtype == DType::U8 {
+            let weight_zero = self.eval(&p.zeros[1])?;
+            self.put(
+                &f,
+                fields!(RxConv2dQ8 {
+                    weight_zero: weight_zero
+                }),
+            );
+        }
         let y_zero = self.put_rescale(&f, &p.rescale);
         let signed = self.program.bufs[data].dtype == DType::I8;
         self.put_ints(

@@ -4,9 +4,14 @@
 //! A window's row is one run of bytes, channels last, in the image itself or, where that has to be
 //! padded, to be made unsigned, or has channels first or such that are no quads, in a copy. Results
 //! with channels first are turned when all are there. Data is unsigned
-//! and the weight signed, without a zero point of its own; what the data's zero point adds to each
+//! and the weight signed, without its zero point; what the data's zero point adds to each
 //! channel's sums, and the bias, is what they start with. The weight comes packed, the same on every
 //! processor: panels of 16 channels, quad after quad, or for depthwise windows quads of taps.
+//!
+//! What an unsigned weight has without its zero point takes nine bits. Where windows are whole quads
+//! that all channels read, what is left without 128 is packed, and the rest of the zero point times the
+//! sum of a window is taken off; elsewhere an element is the sum of two signed bytes, and windows are
+//! read twice.
 
 use std::ffi::c_void;
 
@@ -35,7 +40,7 @@ c_structure! {
         pub out_step: i64,
         /// Input.
         pub x: *const c_void,
-        /// The weight, `int8`.
+        /// The weight, `int8`, or `uint8` where it has a zero point.
         pub weight: *const i8,
         /// The packed weight, or null.
         pub packed: *const c_void,
@@ -82,8 +87,9 @@ c_structure! {
         /// Whether results are `float32`: products of sums by factors, neither rounded nor made bytes.
         /// Channels come last then, and no window is depthwise.
         pub floats: i32,
-        /// 0.
-        pub reserved: i32,
+        /// 0 for a weight of `int8`. Otherwise it is of `uint8`, and this the zero point subtracted from
+        /// every element, from 1 to 255.
+        pub weight_zero: i32,
     }
 }
 
@@ -112,7 +118,21 @@ impl<'v> Conv<'v> {
         // Where nothing is padded, the zero point is no byte of a copy.
         let zero = byte.contains(&v.x_zero) || conv.inside();
         let floats = v.floats == 0 || s.nhwc && !depthwise;
-        (groups && channels && zero && floats && s.k > 0).then_some(conv)
+        let weight = (0..=255).contains(&v.weight_zero);
+        (groups && channels && zero && floats && weight && s.k > 0).then_some(conv)
+    }
+
+    /// The signed bytes that an element of the weight is the sum of.
+    pub(super) fn summands(&self) -> usize {
+        let several = self.v.weight_zero != 0 && self.lowered().is_none();
+        if several { 2 } else { 1 }
+    }
+
+    /// What is taken off an unsigned weight beyond 128, times the sum of a window: where that is the
+    /// same for all channels, and a window has no bytes that have no weight.
+    fn lowered(&self) -> Option<i32> {
+        let whole = self.s.cg.is_multiple_of(4) && !self.picked();
+        (self.v.weight_zero != 0 && whole).then_some(self.v.weight_zero - 128)
     }
 
     pub(super) fn depthwise(&self) -> bool {
@@ -177,7 +197,7 @@ impl<'v> Conv<'v> {
         let panels = groups * each.div_ceil(PANEL);
         (
             s.o.next_multiple_of(PANEL),
-            panels * PANEL * 4 * runs * quads,
+            panels * PANEL * 4 * runs * quads * self.summands(),
         )
     }
 
@@ -189,7 +209,8 @@ impl<'v> Conv<'v> {
         let (s, v, (o, bytes)) = (&self.s, self.v, self.parts());
         let (sums, quads) = (to.cast::<i32>(), to.wrapping_add(4 * o));
         let (taps, steps) = (s.kh * s.kw, [v.tap_step, v.in_step, v.out_step]);
-        // SAFETY: as promised; every byte of the second part is one of a channel's elements, or
+        let (summands, lowered) = (self.summands(), self.lowered().unwrap_or(0));
+        // SAFETY: as promised; every byte of the second part is of one of a channel's elements, or
         // stays 0.
         unsafe {
             std::ptr::write_bytes(to, 0, 4 * o + bytes);
@@ -198,12 +219,21 @@ impl<'v> Conv<'v> {
                     .into_iter()
                     .zip(steps)
                     .map(|(i, n)| i as i64 * n);
-                *v.weight.offset(at.sum::<i64>() as isize)
+                let element = *v.weight.offset(at.sum::<i64>() as isize);
+                match v.weight_zero {
+                    0 => i32::from(element),
+                    zero => i32::from(element as u8) - zero,
+                }
             };
-            let put = |channel: usize, at: usize, value: i8| {
-                *quads.add(at) = value as u8;
+            // The second summand lies `apart` bytes behind the first.
+            let put = |channel: usize, at: usize, apart: usize, value: i32| {
+                let first = (value + lowered).clamp(-128, 127);
+                *quads.add(at) = first as u8;
+                if summands > 1 {
+                    *quads.add(at + apart) = (value - first) as u8;
+                }
                 let sum = sums.add(channel);
-                *sum = (*sum).wrapping_add(value.into());
+                *sum = (*sum).wrapping_add(value);
             };
             if self.depthwise() {
                 let quads_of = self.column_quads();
@@ -215,7 +245,8 @@ impl<'v> Conv<'v> {
                             let (y, x) = (tap / s.kw, tap % s.kw);
                             let quad = (x * quads_of + y / 4) * MOST + place;
                             let at = block * size + 4 * quad + y % 4;
-                            put(channel, at, read(tap, 0, channel));
+                            let apart = quads_of / summands * MOST * 4;
+                            put(channel, at, apart, read(tap, 0, channel));
                         }
                     }
                 }
@@ -225,11 +256,11 @@ impl<'v> Conv<'v> {
             for channel in 0..s.o {
                 let (group, within) = (channel / each, channel % each);
                 let panel = group * each.div_ceil(PANEL) + within / PANEL;
-                let panel = panel * (PANEL * taps * deep);
+                let panel = panel * (PANEL * taps * deep * summands);
                 for (tap, c) in (0..taps).flat_map(|t| (0..s.cg).map(move |c| (t, c))) {
                     let k = tap * deep + c;
                     let at = panel + (k / 4 * PANEL + within % PANEL) * 4 + k % 4;
-                    put(channel, at, read(tap, c, channel));
+                    put(channel, at, PANEL * taps * deep, read(tap, c, channel));
                 }
             }
         }
@@ -336,16 +367,19 @@ impl<'v> Conv<'v> {
         packed: Packed,
         (source, to): (Source, Pixels),
     ) -> Result<(), i32> {
-        let (s, image, (run_count, quads)) = (&self.s, source.image, self.runs());
+        let (s, image, (once, quads)) = (&self.s, source.image, self.runs());
+        // For the second summand, windows are read once more.
+        let run_count = once * self.summands();
         let offsets = Scratch::new(context, 8 * run_count).ok_or(context.status)?;
         let runs = offsets.memory.cast::<usize>();
-        for run in 0..run_count {
+        for at in 0..run_count {
+            let run = at % once;
             let (y, x) = match self.whole_rows() {
                 true => (run, 0),
                 false => (run / s.kw, run % s.kw),
             };
             // SAFETY: there is room for all runs.
-            unsafe { *runs.add(run) = y * s.dh * image.row + x * s.dw * image.column };
+            unsafe { *runs.add(at) = y * s.dh * image.row + x * s.dw * image.column };
         }
         let pixels = s.n * s.oh * s.ow;
         let (blocks, (groups, each)) = (pixels.div_ceil(BLOCK), self.apart());
@@ -383,6 +417,7 @@ impl<'v> Conv<'v> {
                         weight: packed.quads.add(place * panel),
                         panel,
                         start: tables.start.as_ptr(),
+                        lowered: conv.lowered().unwrap_or(0),
                         finish: conv.finish(&tables),
                         wide,
                     };
@@ -398,7 +433,7 @@ impl<'v> Conv<'v> {
     }
 }
 
-/// A convolution of bytes by signed ones, brought to another scale:
+/// A convolution of bytes, brought to another scale:
 /// `min(max(round((sum + bias) * factor) + y_zero, low), high)`, as bytes. Sums wrap; halves are
 /// rounded to even; or, as floats, `min(max(sum * factor + shift, least), most)`. Without factors, in fixed point as by
 /// [`requantize`](crate::kernels::requantize::requantize).

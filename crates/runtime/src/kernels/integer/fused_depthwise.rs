@@ -11,9 +11,9 @@ use crate::context::RxContext;
 use crate::threads::{Grain, Share};
 
 impl Conv<'_> {
-    /// The quads of a window's column.
+    /// The quads of a window's column, of all summands of its weights.
     pub(super) fn column_quads(&self) -> usize {
-        self.s.kh.div_ceil(4)
+        self.s.kh.div_ceil(4) * self.summands()
     }
 
     /// Writes the columns that windows of neighbours read; returns their number.
@@ -55,10 +55,11 @@ impl Conv<'_> {
     ) {
         let (s, image, count) = (&self.s, source.image, 4 * self.column_quads());
         for line in 0..count {
-            let down = (row % s.oh * s.sh + line * s.dh) as isize - source.before.0;
+            let tap = line % (count / self.summands());
+            let down = (row % s.oh * s.sh + tap * s.dh) as isize - source.before.0;
             // SAFETY: as promised; no more is read than the image has.
             unsafe {
-                if line >= s.kh || down as usize >= source.high {
+                if tap >= s.kh || down as usize >= source.high {
                     to.add(line).write((outside, 0));
                     continue;
                 }

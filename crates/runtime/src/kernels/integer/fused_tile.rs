@@ -37,6 +37,8 @@ pub(super) struct Tile<'t> {
     pub panel: usize,
     /// What each channel's sums start with.
     pub start: *const i32,
+    /// What is taken off these times the sum of a pixel's window, beside.
+    pub lowered: i32,
     pub finish: Finish<'t>,
     /// The channels that are wanted.
     pub wide: usize,
@@ -52,8 +54,43 @@ impl Tile<'_> {
     }
 }
 
-/// The sums of a tile, those that were computed.
+/// The sums of a tile, or what they start with: those that were computed.
 type Sums = [[MaybeUninit<i32>; MOST]; PIXELS];
+
+/// What each pixel's sums start with.
+#[derive(Clone, Copy)]
+struct Starts {
+    /// Those of the first pixel, and numbers from one pixel to the next.
+    from: *const i32,
+    step: usize,
+}
+
+/// Returns the sum of the bytes of a window.
+#[inline(always)]
+unsafe fn window<S: Wide>(t: &Tile<'_>, at: *const u8) -> i32 {
+    let (ones, each) = ([1u8; 64], S::LANES);
+    let mut lanes = [0i32; 16];
+    // SAFETY: the window has whole quads, and no vector has more than 16 lanes.
+    unsafe {
+        let (ones, flip) = (S::load(ones.as_ptr()), S::load(t.flip.as_ptr()));
+        // Lanes of several quads, and one quad in all lanes.
+        let (mut apart, mut same) = (S::zero(), S::zero());
+        for run in 0..t.run_count {
+            let line = at.add(*t.runs.add(run));
+            let whole = t.quads - t.quads % each;
+            for q in (0..whole).step_by(each) {
+                apart = apart.dot(S::load(line.add(4 * q)).xor(flip), ones);
+            }
+            for q in whole..t.quads {
+                same = same.dot(S::splat(line.add(4 * q)).xor(flip), ones);
+            }
+        }
+        same.store(lanes.as_mut_ptr().cast());
+        let rest = lanes[0];
+        apart.store(lanes.as_mut_ptr().cast());
+        lanes[..each].iter().fold(rest, |a, b| a.wrapping_add(*b))
+    }
+}
 
 /// The sums of `R` pixels from pixel `first` on by `V` vectors of channels from channel `from` on.
 /// They stay in registers until they are stored; on the quick way, until they are results.
@@ -61,15 +98,20 @@ type Sums = [[MaybeUninit<i32>; MOST]; PIXELS];
 unsafe fn sums<S: Wide, const R: usize, const V: usize, const PICK: bool>(
     t: &Tile<'_>,
     (first, from): (usize, usize),
+    starts: Starts,
     all: &mut Sums,
 ) {
     // SAFETY: windows and panels have what the tile says.
     unsafe {
         let mut sums = [[S::zero(); V]; R];
         for v in 0..V {
-            let start = S::load(t.start.add(from + v * S::LANES).cast());
+            let at = starts.from.add(from + v * S::LANES);
+            let start = S::load(at.cast());
             for i in 0..R {
-                sums[i][v] = start;
+                sums[i][v] = match starts.step {
+                    0 => start,
+                    step => S::load(at.add((first + i) * step).cast()),
+                };
             }
         }
         let mut weight = t.weight.add(from / PANEL * t.panel + from % PANEL * 4);
@@ -147,27 +189,43 @@ unsafe fn sums<S: Wide, const R: usize, const V: usize, const PICK: bool>(
 #[inline(always)]
 pub(super) unsafe fn tile<S: Wide>(t: &Tile<'_>) {
     let mut all: Sums = [[MaybeUninit::uninit(); MOST]; PIXELS];
-    // SAFETY: as promised.
+    let mut own: Sums = [[MaybeUninit::uninit(); MOST]; PIXELS];
+    let (mut from, mut step) = (t.start, 0);
+    // SAFETY: as promised; the sums of each pixel start with `MOST` numbers.
     unsafe {
+        if t.lowered != 0 {
+            for i in 0..t.pixels::<S>() {
+                if i >= t.high {
+                    own[i] = own[t.high - 1];
+                    continue;
+                }
+                let less = t.lowered.wrapping_mul(window::<S>(t, t.pixels[i].0));
+                for c in 0..MOST {
+                    own[i][c].write((*t.start.add(c)).wrapping_sub(less));
+                }
+            }
+            (from, step) = (own.as_ptr().cast(), MOST);
+        }
+        let starts = Starts { from, step };
         match (S::LANES, t.wide, t.picks.is_some()) {
             (16, wide, true) => {
                 for from in (0..wide).step_by(16) {
-                    sums::<S, PIXELS, 1, true>(t, (0, from), &mut all);
+                    sums::<S, PIXELS, 1, true>(t, (0, from), starts, &mut all);
                 }
             }
             // A row alone is limited by the weight, which is read once.
-            (16, 49.., _) if t.high == 1 => sums::<S, 1, 4, false>(t, (0, 0), &mut all),
-            (16, 49.., _) if t.high <= 4 => sums::<S, 4, 4, false>(t, (0, 0), &mut all),
-            (16, 49.., _) => sums::<S, 6, 4, false>(t, (0, 0), &mut all),
-            (16, 33..=48, _) => sums::<S, 6, 3, false>(t, (0, 0), &mut all),
-            (16, 17..=32, _) => sums::<S, 6, 2, false>(t, (0, 0), &mut all),
-            (16, _, _) => sums::<S, PIXELS, 1, false>(t, (0, 0), &mut all),
+            (16, 49.., _) if t.high == 1 => sums::<S, 1, 4, false>(t, (0, 0), starts, &mut all),
+            (16, 49.., _) if t.high <= 4 => sums::<S, 4, 4, false>(t, (0, 0), starts, &mut all),
+            (16, 49.., _) => sums::<S, 6, 4, false>(t, (0, 0), starts, &mut all),
+            (16, 33..=48, _) => sums::<S, 6, 3, false>(t, (0, 0), starts, &mut all),
+            (16, 17..=32, _) => sums::<S, 6, 2, false>(t, (0, 0), starts, &mut all),
+            (16, _, _) => sums::<S, PIXELS, 1, false>(t, (0, 0), starts, &mut all),
             (8, wide, picked) => {
                 for from in (0..wide).step_by(16) {
                     for first in (0..t.high).step_by(3) {
                         match picked {
-                            true => sums::<S, 3, 2, true>(t, (first, from), &mut all),
-                            false => sums::<S, 3, 2, false>(t, (first, from), &mut all),
+                            true => sums::<S, 3, 2, true>(t, (first, from), starts, &mut all),
+                            false => sums::<S, 3, 2, false>(t, (first, from), starts, &mut all),
                         }
                     }
                 }
@@ -176,8 +234,8 @@ pub(super) unsafe fn tile<S: Wide>(t: &Tile<'_>) {
                 for from in (0..wide).step_by(lanes) {
                     for first in 0..t.high {
                         match picked {
-                            true => sums::<S, 1, 1, true>(t, (first, from), &mut all),
-                            false => sums::<S, 1, 1, false>(t, (first, from), &mut all),
+                            true => sums::<S, 1, 1, true>(t, (first, from), starts, &mut all),
+                            false => sums::<S, 1, 1, false>(t, (first, from), starts, &mut all),
                         }
                     }
                 }
