@@ -323,6 +323,21 @@ fn window(te: &mut Te<'_>, n: usize, max: bool) -> Result<(), ComputeError> {
     Ok(())
 }
 
+/// Widens the rows of a padded image, volume or line so that all of its elements are whole steps
+/// along a row: short rows of windows can be reduced as parts of one long row then.
+fn in_whole_steps(padded: &mut [Ex], axes: &[usize], step: i64) {
+    let extents: Option<Vec<i64>> = axes.iter().map(|&axis| padded[axis].as_int()).collect();
+    if let (Some(extents), Some(&axis)) = (extents, axes.last())
+        && extents
+            .iter()
+            .try_fold(1i64, |all, &n| all.checked_mul(n))
+            .is_some_and(|n| n % step != 0)
+    {
+        let n = extents[extents.len() - 1];
+        padded[axis] = Ex::idx(n + (-n).rem_euclid(step));
+    }
+}
+
 /// Builds the maximum or the mean over each window of `x`, by the attributes of pooling.
 pub(super) fn window_of(
     te: &mut Te<'_>,
@@ -360,6 +375,7 @@ pub(super) fn window_of(
         for (i, &axis) in axes.iter().enumerate() {
             padded[axis] = &x.shape[axis] + (padding[i].0 + padding[i].1 + beyond[i]);
         }
+        in_whole_steps(&mut padded, &axes, strides[n - 1]);
         te.compute("pad", &padded, |at| {
             let mut from = at.to_vec();
             let mut inside = Ex::bool(true);
