@@ -291,10 +291,8 @@ fn window(te: &mut Te<'_>, n: usize, max: bool) -> Result<(), ComputeError> {
     let short = n == 2 || numbers(te, "strides", n).iter().all(|&s| s <= 2);
     let tuned = n <= 2 && layout && within && short;
     // The kernel is for float32, which narrow floats become as whole arrays.
-    let x = match tuned {
-        true => widened(te, &given),
-        false => given.clone(),
-    };
+    let wide = tuned.then(|| widened(te, &given));
+    let x = wide.unwrap_or_else(|| given.clone());
     let y = window_of(te, &x, n, max)?;
     if tuned {
         // A line is an image of one row.
@@ -323,18 +321,14 @@ fn window(te: &mut Te<'_>, n: usize, max: bool) -> Result<(), ComputeError> {
     Ok(())
 }
 
-/// Widens the rows of a padded image, volume or line so that all of its elements are whole steps
-/// along a row: short rows of windows can be reduced as parts of one long row then.
+/// Widens padded rows until all elements are whole steps along one: short rows make a long one then.
 fn in_whole_steps(padded: &mut [Ex], axes: &[usize], step: i64) {
-    let extents: Option<Vec<i64>> = axes.iter().map(|&axis| padded[axis].as_int()).collect();
-    if let (Some(extents), Some(&axis)) = (extents, axes.last())
-        && extents
-            .iter()
-            .try_fold(1i64, |all, &n| all.checked_mul(n))
-            .is_some_and(|n| n % step != 0)
-    {
-        let n = extents[extents.len() - 1];
-        padded[axis] = Ex::idx(n + (-n).rem_euclid(step));
+    let all = axes
+        .iter()
+        .try_fold(1i64, |all, &axis| all.checked_mul(padded[axis].as_int()?));
+    if all.is_some_and(|n| n % step != 0) {
+        let last = &mut padded[axes[axes.len() - 1]];
+        *last = Ex::idx(last.as_int().map_or(0, |n| n + (-n).rem_euclid(step)));
     }
 }
 

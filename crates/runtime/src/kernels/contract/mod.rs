@@ -13,6 +13,7 @@
 mod direct;
 mod line;
 mod packed;
+mod panels;
 mod plan;
 
 use std::ffi::c_void;
