@@ -4,7 +4,7 @@
 use super::narrow::Narrow;
 use super::op::{Op, RxSweepOp};
 use super::uniform::Uniform;
-use super::{BARE, FAR, FEW, INDEX, Plan, ROW, ROW_BYTES, STRIP, register};
+use super::{BARE, FEW, INDEX, Plan, ROW, ROW_BYTES, STRIP, register};
 use crate::kernels::combiner::Combiner;
 use crate::kernels::kinds::Kind;
 
@@ -40,8 +40,6 @@ impl Plan<'_> {
             // They take no memory.
             self.strip = BARE;
         }
-        let large = count * self.out_kind.size() >= FAR;
-        self.far = large && reduced == 0 && self.ops.len() > 1 && self.narrow.is_none();
         let easy = (0..inputs).all(|k| (0..=1).contains(&self.over.inner_step(k)));
         self.along_reduced =
             reduced > 0 && over >= 16 && (count < 16 || easy && self.over.inner() >= 16);

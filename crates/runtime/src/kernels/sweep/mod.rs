@@ -68,9 +68,6 @@ const MIN: i32 = Combiner::Min as i32;
 const PRODUCT: i32 = Combiner::Product as i32;
 /// The kind of an input that is an index, whose data pointer is the number itself.
 pub const INDEX: i32 = -1;
-/// The bytes of a result from which what the next strip reads and writes is fetched while one is
-/// computed: strips are too short, and take too long, for processors to do it.
-const FAR: usize = 2 << 20;
 /// Operations on elements below which no thread is woken.
 const SMALL: usize = 1 << 15;
 
@@ -136,8 +133,6 @@ struct Plan<'a> {
     lines: u128,
     /// Whether strips run along the reduced axes (else along those of the result).
     along_reduced: bool,
-    /// Whether the next strip is fetched while one is computed.
-    far: bool,
     /// The single operation on narrow floats, if that is the program.
     narrow: Option<narrow::Narrow>,
 }
@@ -277,11 +272,6 @@ unsafe fn plain(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
                 p.read(&mut s, &cursor, &p.out, n);
             }
             before = n;
-            if p.far {
-                let size = p.out_kind.size();
-                let to = p.v.out.cast::<u8>().add(first * size);
-                s.fetch_next(p.v.inputs as usize, n, (to, size));
-            }
             if p.direct() {
                 let to = p.v.out.cast::<u8>().add(first * p.out_kind.size());
                 p.run(&mut s, n, to);
@@ -414,7 +404,6 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
                 uniform: Uniform::default(),
                 lines: 0,
                 along_reduced: false,
-                far: false,
                 narrow: None,
             };
             let (count, over) = (plan.out.count(), plan.over.count());

@@ -34,38 +34,6 @@ impl Strip {
         }
         true
     }
-
-    /// Fetches what lies behind the `n` elements of this strip, of operands that are read where they
-    /// lie and of the result, with elements of so many bytes.
-    pub(super) fn fetch_next(&self, inputs: usize, n: usize, (to, size): (*mut u8, usize)) {
-        for (at, step) in self.operands.iter().zip(self.moves).take(inputs) {
-            let (from, bytes) = (at.wrapping_add(n * step), n * step);
-            // SAFETY: nothing is read.
-            unsafe { dispatch!(fetch(from: *const u8, bytes: usize)) };
-        }
-        let (to, bytes) = (to.wrapping_add(n * size).cast_const(), n * size);
-        // SAFETY: nothing is written.
-        unsafe { dispatch!(fetch_to_write(to: *const u8, bytes: usize)) };
-    }
-}
-
-/// Bytes of a line of the caches.
-const CACHED: usize = 64;
-
-#[inline(always)]
-unsafe fn fetch<S: Simd>(from: *const u8, bytes: usize) {
-    for line in (0..bytes).step_by(CACHED) {
-        // SAFETY: nothing is read.
-        unsafe { S::prefetch(from.wrapping_add(line).cast()) };
-    }
-}
-
-#[inline(always)]
-unsafe fn fetch_to_write<S: Simd>(to: *const u8, bytes: usize) {
-    for line in (0..bytes).step_by(CACHED) {
-        // SAFETY: nothing is written.
-        unsafe { S::prefetch_to_write(to.wrapping_add(line).cast()) };
-    }
 }
 
 impl Plan<'_> {
