@@ -1,8 +1,12 @@
 //! Unified diffs.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
-use similar::{ChangeTag, TextDiff};
+use imara_diff::{Algorithm, Diff, InternedInput};
+
+/// Lines that stand around a change.
+const CONTEXT: u32 = 3;
 
 /// Appends a unified diff of two named texts, with three lines of context; nothing if they are
 /// equal.
@@ -10,32 +14,62 @@ pub fn unified(names: (&str, &str), before: &str, after: &str, color: bool, out:
     if before == after {
         return;
     }
-    let paint = |code: &str, text: &str| match color {
+    let paint = |code: &str, text: &str| match color && !code.is_empty() {
         true => format!("\x1b[{code}m{text}\x1b[0m"),
         false => text.to_string(),
     };
     let _ = writeln!(out, "{}", paint("1", &format!("--- {}", names.0)));
     let _ = writeln!(out, "{}", paint("1", &format!("+++ {}", names.1)));
-    let diff = TextDiff::from_lines(before, after);
-    for hunk in diff.unified_diff().context_radius(3).iter_hunks() {
-        let _ = writeln!(out, "{}", paint("36", &hunk.header().to_string()));
-        for change in hunk.iter_changes() {
-            let (sign, code) = match change.tag() {
-                ChangeTag::Delete => ('-', "31"),
-                ChangeTag::Insert => ('+', "32"),
-                ChangeTag::Equal => (' ', ""),
-            };
-            let value = change.value();
-            let line = format!("{sign}{}", value.strip_suffix('\n').unwrap_or(value));
-            match code {
-                "" => out.push_str(&line),
-                code => out.push_str(&paint(code, &line)),
-            }
-            out.push('\n');
-            if !value.ends_with('\n') {
+    let input = InternedInput::new(before, after);
+    let mut diff = Diff::compute(Algorithm::Histogram, &input);
+    diff.postprocess_lines(&input);
+    let (old, new) = (&input.before, &input.after);
+    let lines = |sign: char, code: &str, tokens: &[_], out: &mut String| {
+        for &token in tokens {
+            let line: &str = input.interner[token];
+            let text = line.strip_suffix('\n');
+            let painted = paint(code, &format!("{sign}{}", text.unwrap_or(line)));
+            let _ = writeln!(out, "{painted}");
+            if text.is_none() {
                 out.push_str("\\ No newline at end of file\n");
             }
         }
+    };
+    let changes: Vec<_> = diff.hunks().collect();
+    // Changes whose contexts touch have one header.
+    for near in changes.chunk_by(|a, b| b.before.start - a.before.end <= 2 * CONTEXT) {
+        let [first, ..] = near else { continue };
+        let last = &near[near.len() - 1];
+        let lead = first.before.start.min(CONTEXT);
+        let trail = (old.len() as u32 - last.before.end).min(CONTEXT);
+        let of = |from: u32, to: u32| place(from - lead..to + trail);
+        let (from, to) = (
+            of(first.before.start, last.before.end),
+            of(first.after.start, last.after.end),
+        );
+        let _ = writeln!(out, "{}", paint("36", &format!("@@ -{from} +{to} @@")));
+        let mut at = first.before.start - lead;
+        for change in near {
+            lines(' ', "", &old[range(at..change.before.start)], out);
+            lines('-', "31", &old[range(change.before.clone())], out);
+            lines('+', "32", &new[range(change.after.clone())], out);
+            at = change.before.end;
+        }
+        lines(' ', "", &old[range(at..at + trail)], out);
+    }
+}
+
+fn range(lines: Range<u32>) -> Range<usize> {
+    lines.start as usize..lines.end as usize
+}
+
+/// Returns how a header names lines: by the number of the first and their count, which is left out
+/// if it is 1. Of no lines it names the one before.
+fn place(lines: Range<u32>) -> String {
+    match lines.len() {
+        0 => format!("{},0", lines.start),
+        1 => format!("{}", lines.start + 1),
+        count => format!("{},{count}", lines.start + 1),
     }
 }
 
@@ -68,5 +102,22 @@ mod tests {
         let expected = "--- f\n+++ f (formatted)\n@@ -1,2 +1,2 @@\n a\n-b\n\
                         \\ No newline at end of file\n+c\n";
         assert_eq!(diff("a\nb", "a\nc\n"), expected);
+    }
+
+    #[test]
+    fn changes_far_apart_have_headers_of_their_own() {
+        let text = |first: &str, last: &str| {
+            let middle: String = (0..7).map(|i| format!("{i}\n")).collect();
+            format!("{first}{middle}{last}")
+        };
+        let expected = "--- f\n+++ f (formatted)\n@@ -1,4 +1,3 @@\n-a\n 0\n 1\n 2\n\
+                        @@ -6,3 +5,4 @@\n 4\n 5\n 6\n+b\n";
+        assert_eq!(diff(&text("a\n", ""), &text("", "b\n")), expected);
+        let near = diff("a\n0\n1\n2\n3\n4\n5\n", "0\n1\n2\n3\n4\n5\nb\n");
+        assert_eq!(near.matches("@@ ").count(), 1, "{near}");
+        assert_eq!(
+            diff("", "a\n"),
+            "--- f\n+++ f (formatted)\n@@ -0,0 +1 @@\n+a\n"
+        );
     }
 }

@@ -132,8 +132,8 @@ fn run_file(root: &Path, path: &Path) -> Result<(), Failed> {
         std::fs::write(path, format!("{source}{blocks}"))?;
         return Ok(());
     }
-    let diff = similar::TextDiff::from_lines(expected, &blocks);
-    let diff = diff.unified_diff().header("expected", "actual").to_string();
+    let (names, mut diff) = (("expected", "actual"), String::new());
+    relax_cli::diff::unified(names, expected, &blocks, false, &mut diff);
     Err(format!("{diff}\n(RELAX_BLESS=1 accepts the actual output)").into())
 }
 

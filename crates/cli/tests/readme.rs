@@ -96,9 +96,7 @@ fn check(page: &str) {
         std::fs::write(&path, now).expect("the page is written");
         return;
     }
-    let diff = similar::TextDiff::from_lines(&text, &now);
-    panic!(
-        "{page} is not what the tools print (RELAX_BLESS=1 rewrites it):\n{}",
-        diff.unified_diff().context_radius(2)
-    );
+    let mut diff = String::new();
+    relax_cli::diff::unified(("page", "tools"), &text, &now, false, &mut diff);
+    panic!("{page} is not what the tools print (RELAX_BLESS=1 rewrites it):\n{diff}");
 }

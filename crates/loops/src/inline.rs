@@ -125,7 +125,8 @@ fn apart(program: &Program, readers: &Readers, c: &Compute) -> bool {
     if some && whole && resamples(c) && readers.stages(c.out).any(|k| narrows(program, k)) {
         return true;
     }
-    let moves = |c: &Compute| large && transposes(program, c) || some && joins(c);
+    let picks = |c: &Compute| joins(c) || folds(c) || gathers_rows(program, c);
+    let moves = |c: &Compute| large && transposes(program, c) || some && picks(c);
     let mut readers = readers
         .stages(c.out)
         .filter_map(|k| match &program.stages[k] {
@@ -182,7 +183,8 @@ fn nests(program: &Program, c: &Compute) -> bool {
 
 /// Returns whether a stage that only moves elements stays separate from a reader that moves them
 /// too, because the combination is no longer a strided copy: one joins what the other joined or
-/// gathered, or takes part of an unevenly strided tensor (the windows of an image).
+/// gathered, takes part of an unevenly strided tensor (the windows of an image), divides gathered rows
+/// or transposes what is mirrored at its edges.
 fn apart_of_moves(program: &Program, readers: &Readers, c: &Compute) -> bool {
     let uneven = |index: &Ex| {
         let mut found = false;
@@ -196,20 +198,65 @@ fn apart_of_moves(program: &Program, readers: &Readers, c: &Compute) -> bool {
     };
     let part = |index: &Ex| matches!(index.kind(), ExKind::Binary(BinOp::Add | BinOp::Mul, _, n) if n.as_int().is_some());
     let (joined, divided) = (joins(c), only_picks(&c.value) && uneven(&c.value));
-    let gathered = gathers(&c.value);
+    let (gathered, folded) = (gathers(&c.value), folds(c));
+    let rows = gathers_rows(program, c);
     readers.stages(c.out).any(|k| match &program.stages[k] {
         Stage::Compute(r) if only_picks(&r.value) => {
-            let mut parts = false;
+            let (mut parts, mut divides) = (false, false);
             visit_expr(&r.value, |x| {
-                if let ExKind::Load(buf, index) = x.kind() {
+                if let ExKind::Load(buf, index) = x.kind()
+                    && *buf == c.out
+                {
                     let whole = index.iter().any(uneven);
-                    parts |= *buf == c.out && !whole && index.iter().any(part);
+                    parts |= !whole && index.iter().any(part);
+                    divides |= whole;
                 }
             });
-            (joined || gathered) && joins(r) || divided && parts
+            (joined || gathered) && joins(r)
+                || divided && parts
+                || rows && divides
+                || folded && transposes(program, r)
         }
         _ => false,
     })
+}
+
+/// Returns whether a stage takes elements at places that are chosen by position (mirrored at an
+/// edge): a copy goes piece by piece, but code that computes with what it finds chooses for each
+/// element.
+fn folds(c: &Compute) -> bool {
+    let ExKind::Load(_, index) = c.value.kind() else {
+        return false;
+    };
+    let mut chosen = false;
+    for i in index {
+        visit_expr(i, |x| {
+            let by_place = matches!(
+                x.kind(),
+                ExKind::Select(..) | ExKind::Binary(BinOp::Min | BinOp::Max, ..)
+            );
+            chosen |= by_place;
+        });
+    }
+    chosen && !gathers(&c.value)
+}
+
+/// Elements of a row from which on rows are gathered by a stage of their own.
+const ROW: i64 = 4;
+
+/// Returns whether a stage takes whole rows that another buffer names: they are copied as they lie,
+/// and what computes with them reads them in vectors.
+fn gathers_rows(program: &Program, c: &Compute) -> bool {
+    let ExKind::Load(from, index) = c.value.kind() else {
+        return false;
+    };
+    let Some((last, v)) = index.last().zip(c.axes.last()) else {
+        return false;
+    };
+    let row = program.bufs[*from].shape.last().and_then(Ex::as_int);
+    let mut by_element = false;
+    visit_expr(last, |x| by_element |= matches!(x.kind(), ExKind::Load(..)));
+    gathers(&c.value) && moves(last, *v) && !by_element && row.is_none_or(|n| n >= ROW)
 }
 
 /// Returns whether an element is another buffer's at a place that a third one says.
@@ -295,10 +342,12 @@ fn read_in_place(program: &Program, readers: &Readers, buf: Buf) -> bool {
 }
 
 /// Returns whether a buffer is read by one load, in a stage without reduction that reads each
-/// element about once: its index varies along every axis.
+/// element about once: its index varies along every axis, and the results are not many times as
+/// many (of a factor for each of several adjacent elements).
 fn read_once(program: &Program, readers: &Readers, buf: Buf) -> bool {
     let mut places = 0;
     let mut plain = true;
+    let own = elements(&program.bufs[buf].shape);
     for k in readers.stages(buf) {
         match &program.stages[k] {
             Stage::Compute(c) => visit_expr(&c.value, |x| {
@@ -310,7 +359,9 @@ fn read_once(program: &Program, readers: &Readers, buf: Buf) -> bool {
                     let along_all = c.axes.iter().zip(shape).all(|(v, extent)| {
                         extent.as_int() == Some(1) || index.iter().any(|i| moves(i, *v))
                     });
-                    plain &= c.reduce.is_none() && along_all;
+                    let read = elements(shape).zip(own);
+                    let once = read.is_none_or(|(all, own)| all / 2 < own.max(1));
+                    plain &= c.reduce.is_none() && along_all && once;
                 }
             }),
             Stage::Nest(_) => plain = false,

@@ -15,7 +15,7 @@ use crate::proto::{
 };
 use crate::tensor::{self, Files};
 use crate::value::{Val, Value};
-use crate::{ints, table};
+use crate::{ints, order, table};
 
 /// A node that could not be translated.
 #[derive(Clone, Debug)]
@@ -261,9 +261,9 @@ impl<'a> Tr<'a> {
         Ok(())
     }
 
-    /// Translates nodes in order.
+    /// Translates nodes, each after those whose results it takes.
     pub fn nodes(&mut self, nodes: &[NodeProto]) {
-        for node in nodes {
+        for node in order::ordered(nodes) {
             self.translated += 1;
             if self.translated > MOST_NODES {
                 if self.translated == MOST_NODES + 1 {

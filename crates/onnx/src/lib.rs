@@ -17,6 +17,7 @@ mod layers;
 mod names;
 mod node;
 mod ops;
+mod order;
 mod proto;
 mod table;
 mod tensor;

@@ -39,6 +39,42 @@ fn names_and_extents_stay() {
 }
 
 #[test]
+fn nodes_in_any_order_are_translated() {
+    let got = text(model(
+        &[
+            node("Exp", &["b"], &["c"]),
+            node("Add", &["c", "a"], &["sum"]),
+            node("Relu", &["x"], &["a"]),
+            node("Neg", &["a"], &["b"]),
+        ],
+        &[],
+        &[value("x", 1, &["4"])],
+        &["sum"],
+    ));
+    let at = |text: &str| {
+        got.find(text)
+            .unwrap_or_else(|| panic!("no {text} in {got}"))
+    };
+    assert!(at("let %a =") < at("let %b ="), "{got}");
+    assert!(at("let %b =") < at("let %c ="), "{got}");
+    assert!(at("let %c =") < at("let %sum ="), "{got}");
+}
+
+#[test]
+fn nodes_that_take_each_others_results_are_an_error() {
+    let got = errors(model(
+        &[
+            node("Add", &["x", "b"], &["a"]),
+            node("Relu", &["a"], &["b"]),
+        ],
+        &[],
+        &[value("x", 1, &["4"])],
+        &["a"],
+    ));
+    assert!(got[0].contains("nothing before it gives"), "{got:?}");
+}
+
+#[test]
 fn shapes_that_are_computed_become_extents() {
     let concat = node("Concat", &["first", "minus"], &["to"]).message(5, &int_attribute("axis", 0));
     let got = text(model(

@@ -152,7 +152,7 @@ pub struct Found {
 }
 
 impl Found {
-    const SLOTS: usize = 8;
+    const SLOTS: usize = 9;
 
     fn put(&mut self, edit: &Edit<'_>, slot: usize, e: ExprId) -> bool {
         match self.slots[slot] {

@@ -5,6 +5,7 @@
 #[allow(dead_code)] // Each test file uses a part of it.
 mod op_cases;
 
+use imara_diff::{Algorithm, BasicLineDiffPrinter, Diff, InternedInput, UnifiedDiffConfig};
 use libtest_mimic::{Arguments, Failed, Trial};
 use op_cases::{Kind, outcome, path_of, read};
 use relax_ops::{OpDef, registry};
@@ -82,8 +83,10 @@ fn run(op: &OpDef) -> Result<(), Failed> {
         if bless() {
             std::fs::write(&path, actual)?;
         } else {
-            let diff = similar::TextDiff::from_lines(file.text(), &actual);
-            let diff = diff.unified_diff().header("expected", "actual").to_string();
+            let input = InternedInput::new(file.text(), actual.as_str());
+            let diff = Diff::compute(Algorithm::Histogram, &input);
+            let lines = BasicLineDiffPrinter(&input.interner);
+            let diff = diff.unified_diff(&lines, UnifiedDiffConfig::default(), &input);
             problems.push(format!(
                 "{diff}\n(RELAX_BLESS=1 accepts the actual results)"
             ));

@@ -56,6 +56,7 @@ pub mod moves;
 pub mod operations;
 pub mod picks;
 mod private;
+mod rows;
 pub(crate) mod separate;
 mod stated;
 mod statement;

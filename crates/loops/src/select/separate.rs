@@ -61,6 +61,7 @@ pub fn separate(program: &mut Program) -> bool {
     program.stages = stages;
     if separator.changed {
         settle(program);
+        super::rows::add_hints(program);
     }
     separator.changed
 }

@@ -1,9 +1,9 @@
 //! Formatting, as the smallest edits of whole lines.
 
+use imara_diff::{Algorithm, Diff, InternedInput};
 use lsp_types::{Range, TextEdit};
 use relax_base::SourceMap;
 use relax_syntax::FmtOptions;
-use similar::{Algorithm, DiffTag, capture_diff_slices};
 
 use crate::document::Document;
 
@@ -49,25 +49,26 @@ fn piecewise(doc: &mut Document, old: &str) -> String {
     out
 }
 
-fn edits(doc: &Document, old: &str, new: &str, only: Option<Range>) -> Vec<TextEdit> {
-    let (a, b): (Vec<&str>, Vec<&str>) = (
-        old.split_inclusive('\n').collect(),
-        new.split_inclusive('\n').collect(),
-    );
+/// Returns where lines start, and where the last one ends.
+fn line_starts(text: &str) -> Vec<usize> {
     let mut starts = vec![0];
-    for line in &a {
+    for line in text.split_inclusive('\n') {
         starts.push(starts[starts.len() - 1] + line.len());
     }
+    starts
+}
+
+fn edits(doc: &Document, old: &str, new: &str, only: Option<Range>) -> Vec<TextEdit> {
+    let (a, b) = (line_starts(old), line_starts(new));
     let mut out = Vec::new();
-    for op in capture_diff_slices(Algorithm::Myers, &a, &b) {
-        if op.tag() == DiffTag::Equal {
-            continue;
-        }
-        let (from, to) = (op.old_range(), op.new_range());
-        let range = doc.text.range(starts[from.start], starts[from.end]);
+    for change in Diff::compute(Algorithm::Myers, &InternedInput::new(old, new)).hunks() {
+        let place = |starts: &[usize], line: u32| starts[line as usize];
+        let (from, to) = (change.before, change.after);
+        let range = doc.text.range(place(&a, from.start), place(&a, from.end));
+        let text = &new[place(&b, to.start)..place(&b, to.end)];
         let outside = |r: Range| range.end < r.start || r.end < range.start;
         if !only.is_some_and(outside) {
-            out.push(TextEdit::new(range, b[to].concat()));
+            out.push(TextEdit::new(range, text.to_owned()));
         }
     }
     out

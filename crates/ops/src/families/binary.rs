@@ -1,9 +1,9 @@
 //! Binary element-wise operators, with numpy's broadcasting.
 
-use crate::{ComputeError, Fusion, OpDef, RelCx, RelResult, Te, input};
-use relax_ir::{Shape, Type};
+use crate::{Build, ComputeError, Fusion, OpDef, RelCx, RelResult, Site, Te, input};
+use relax_ir::{ExprId, Shape, Type};
 use relax_loops::{BinOp, Ex};
-use relax_tensor::DType;
+use relax_tensor::{DType, Tensor};
 
 macro_rules! binary {
     ($($name:literal $(($sugar:literal))? $rel:ident $op:expr, $doc:literal $(, $hook:ident $(= $with:expr)?)*;)*) => {
@@ -29,7 +29,7 @@ binary! {
     "mod" broadcast |a, b| a.rem(b), "The remainder with the sign of the left operand.";
     "trunc_mod" broadcast |a, b| a.rem(b), "The remainder with the sign of the left operand.";
     "floor_mod" ("%") broadcast |a, b| a.floor_mod(b), "The remainder with the sign of the right operand.";
-    "power" broadcast |a, b| a.pow(b), "The left operand to the power of the right.", full_precision;
+    "power" broadcast |a, b| a.pow(b), "The left operand to the power of the right.", full_precision, for_kernels = squared;
     "maximum" broadcast |a, b| a.max(b), "The greater one.", affine_ordered = super::affine_rules::maximum;
     "minimum" broadcast |a, b| a.min(b), "The lesser one.", affine_ordered = super::affine_rules::minimum;
     "left_shift" broadcast |a, b| a.shl(b), "The bits of the left operand moved up.";
@@ -63,6 +63,18 @@ fn truncated(a: &Ex, b: &Ex) -> Ex {
     } else {
         q
     }
+}
+
+/// The square of floats as a product, which takes a fraction of the time.
+fn squared(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
+    let [base, exponent] = site.args[..] else {
+        return None;
+    };
+    let twos = |t: Tensor| (0..t.len()).all(|i| t.get_f64(i) == 2.0);
+    let square = b.dtype(base)?.is_float() && twos(b.value(exponent)?);
+    // The exponents may broadcast the base.
+    let fits = b.extents(base).is_some() && b.extents(base) == b.extents(site.call);
+    (square && fits).then(|| b.call("multiply", &[base, base], &[]))
 }
 
 /// Requires equal element types and shapes that broadcast; the result has the operands' element

@@ -10,6 +10,7 @@ use super::nn_conv::{
     of_image, padding_of, pairs, reach, require_weight, steps, taps_of_weight, weight_of,
 };
 use super::util::need_multiple;
+use super::util_te::{narrowed, wide, widened};
 use crate::{
     AttrDef, AttrTy, ComputeError, DTy, Default, Former, Fusion, OpDef, RelCx, RelResult, Stop,
     Subject, Te, attr, former, input,
@@ -236,6 +237,7 @@ struct Spreading<'a> {
 }
 
 /// Builds the transposed convolution of `x` with `w` as stages; the result is in the output layout.
+/// Narrow floats are rounded once, after the sum.
 pub(super) fn transpose_stage(
     te: &mut Te<'_>,
     n: usize,
@@ -245,13 +247,15 @@ pub(super) fn transpose_stage(
 ) -> Result<TensorRef, ComputeError> {
     let padding =
         pairs(&te.ints("padding").unwrap_or_default(), n).ok_or("`padding` has a wrong length")?;
+    let dtype = te.out(0).dtype;
+    let (x, w) = (widened(te, x), widened(te, w));
     let s = Spreading {
         l,
-        x,
-        w,
+        x: &x,
+        w: &w,
         data: l.data.convert_extents(&l.canonical, &x.shape),
         weight: l.kernel.convert_extents(&l.canonical_kernel, &w.shape),
-        dtype: te.out(0).dtype,
+        dtype: wide(dtype),
         groups: te.int("groups")?,
         strides: numbers(te, "strides", n),
         dilation: numbers(te, "dilation", n),
@@ -261,7 +265,7 @@ pub(super) fn transpose_stage(
     if let Some(hint) = s.hint() {
         let y = s.spread(te);
         te.program.hints.push((y.buf, hint));
-        return Ok(y);
+        return Ok(narrowed(te, &y, dtype));
     }
     // A tap that does not exist in every phase would be a product with zero, which is not neutral
     // for infinities and NaN.
@@ -269,10 +273,11 @@ pub(super) fn transpose_stage(
         let taps = s.weight[2 + k].as_int();
         s.dilation[k] == 1 && taps.is_some_and(|n| n % s.strides[k] == 0)
     });
-    Ok(match even {
+    let y = match even {
         true => s.phased(te),
         false => s.spread(te),
-    })
+    };
+    Ok(narrowed(te, &y, dtype))
 }
 
 impl Spreading<'_> {

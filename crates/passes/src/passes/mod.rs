@@ -36,6 +36,7 @@ mod partial_eval;
 mod partition_graph;
 mod plan_memory;
 mod promote_halves;
+mod raise_ops;
 pub(crate) mod relax;
 mod relay_to_relax;
 mod remove_unused_functions;
@@ -71,6 +72,7 @@ pub(crate) static PASSES: &[&[PassDef]] = &[
     graph_normal_form::PASSES,
     inline::PASSES,
     promote_halves::PASSES,
+    raise_ops::PASSES,
     remove_unused_functions::PASSES,
     rewrite_for_kernels::PASSES,
     fuse_ops::PASSES,
