@@ -106,7 +106,8 @@ def elementwise():
                 values = {"x": x, "y": y}
                 if op == "where":
                     values = {"c": array("c", "bool", *shape), **values}
-                attributes = {"fmod": 1} if op == "mod" and dtype.startswith("float") else {}
+                # With the sign of the dividend, of integers, too.
+                attributes = {"fmod": 1} if op == "mod" else {}
                 yield Case(op, f"{what} {dtype}", f"{op}({', '.join('%' + k for k in values)})", values, of,
                            onnx(node, **attributes))
     for dtype in ALL:

@@ -181,6 +181,52 @@ fn short_rows_are_what_loops_give() {
     });
 }
 
+/// Convolutions over planes of volumes, with few output channels: columns are read where they lie, with
+/// those between the lines of an image, or packed; and the same with channels last, where rows are.
+#[test]
+fn lines_of_images_are_what_loops_give() {
+    everywhere(|ctx, _| {
+        let mut random = Random(11);
+        for (o, w, gap) in [
+            (4, 14, 2),
+            (5, 8, 2),
+            (8, 30, 1),
+            (13, 17, 5),
+            (16, 50, 2),
+            (33, 16, 0),
+            (1, 14, 2),
+            (2, 21, 9),
+        ] {
+            let (c, d, h) = (3, 2, 6);
+            let (wide, plane) = (w + gap, (w + gap) * (h + 1));
+            let taps = [(2usize, [wide, 2, 0]), (2, [1, 1, 0])];
+            let mut first = vec![
+                (2usize, [c * plane * d, o * c * 4, o * d * h * w]),
+                (o as usize, [0, c * 4, d * h * w]),
+                (d as usize, [plane, 0, h * w]),
+                (h as usize, [wide, 0, w]),
+                ((w - 1) as usize, [1, 0, 1]),
+                (c as usize, [plane * d, 4, 0]),
+            ];
+            first.extend(taps);
+            check::<f32, f32, f32>(ctx, &first, &mut random);
+            check::<i32, i32, i32>(ctx, &first, &mut random);
+            check::<i8, i8, i16>(ctx, &first, &mut random);
+            let turned: Vec<Axis> = first.iter().map(|&(n, [a, b, c])| (n, [b, a, c])).collect();
+            check::<f64, f64, f64>(ctx, &turned, &mut random);
+            // Every other pixel, channels last.
+            let last = [
+                ((h * (w - 1) / 2) as usize, [2 * c, 0, o]),
+                (o as usize, [0, 1, 1]),
+                (3, [wide * c, 2 * c * o, 0]),
+                ((2 * c) as usize, [1, o, 0]),
+            ];
+            check::<f32, f32, f32>(ctx, &last, &mut random);
+            check::<i64, i64, i64>(ctx, &last, &mut random);
+        }
+    });
+}
+
 /// A convolution over overlapping strides, and a product with many pieces of the common axis.
 #[test]
 fn convolutions_and_long_sums_are_what_loops_give() {

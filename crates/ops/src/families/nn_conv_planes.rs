@@ -87,10 +87,6 @@ pub(super) fn of_volume(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
         return None;
     }
     let lines = h.plain() && v.plain();
-    // Windows of planes need adjacent taps.
-    if !lines && d.live.taps > 1 && d.dilation > 1 {
-        return None;
-    }
     let mut w = w;
     let axes = [&d, &h, &v];
     if axes.iter().zip(window).any(|(a, all)| a.live.taps != all) {
@@ -142,12 +138,24 @@ fn planes(b: &mut dyn Build, x: ExprId, [n, c]: [i64; 2], d: &Along, plane: i64)
         let zero = b.constant(Tensor::zeros(DType::F32, &[]));
         x = b.call("nn.pad", &[x, zero], &[("pad_width", around)]);
     }
+    let reach = (d.live.taps - 1) * d.dilation + 1;
     let given = [
         ("axis", AttrValue::Int(1)),
-        ("window_shape", ints(&[d.live.taps, c, plane])),
+        ("window_shape", ints(&[reach, c, plane])),
         ("strides", ints(&[d.stride, 1, 1])),
     ];
-    b.call("sliding_window", &[x], &given)
+    x = b.call("sliding_window", &[x], &given);
+    if d.dilation == 1 || d.live.taps == 1 {
+        return x;
+    }
+    // Of a window of adjacent planes, those that taps are on.
+    let depth = d.result().unwrap_or_default();
+    let given = [
+        ("begin", ints(&[0; 7])),
+        ("end", ints(&[n, depth, 1, 1, reach, c, plane])),
+        ("strides", ints(&[1, 1, 1, 1, d.dilation, 1, 1])),
+    ];
+    b.call("strided_slice", &[x], &given)
 }
 
 /// Builds the convolution of images, with its parameters along height and width.

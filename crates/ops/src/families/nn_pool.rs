@@ -291,10 +291,8 @@ fn window(te: &mut Te<'_>, n: usize, max: bool) -> Result<(), ComputeError> {
     let short = n == 2 || numbers(te, "strides", n).iter().all(|&s| s <= 2);
     let tuned = n <= 2 && layout && within && short;
     // The kernel is for float32, which narrow floats become as whole arrays.
-    let x = match tuned {
-        true => widened(te, &given),
-        false => given.clone(),
-    };
+    let wide = tuned.then(|| widened(te, &given));
+    let x = wide.unwrap_or_else(|| given.clone());
     let y = window_of(te, &x, n, max)?;
     if tuned {
         // A line is an image of one row.
@@ -321,6 +319,17 @@ fn window(te: &mut Te<'_>, n: usize, max: bool) -> Result<(), ComputeError> {
     let y = narrowed(te, &y, given.dtype);
     te.output(&y);
     Ok(())
+}
+
+/// Widens padded rows until all elements are whole steps along one: short rows make a long one then.
+fn in_whole_steps(padded: &mut [Ex], axes: &[usize], step: i64) {
+    let all = axes
+        .iter()
+        .try_fold(1i64, |all, &axis| all.checked_mul(padded[axis].as_int()?));
+    if all.is_some_and(|n| n % step != 0) {
+        let last = &mut padded[axes[axes.len() - 1]];
+        *last = Ex::idx(last.as_int().map_or(0, |n| n + (-n).rem_euclid(step)));
+    }
 }
 
 /// Builds the maximum or the mean over each window of `x`, by the attributes of pooling.
@@ -360,6 +369,7 @@ pub(super) fn window_of(
         for (i, &axis) in axes.iter().enumerate() {
             padded[axis] = &x.shape[axis] + (padding[i].0 + padding[i].1 + beyond[i]);
         }
+        in_whole_steps(&mut padded, &axes, strides[n - 1]);
         te.compute("pad", &padded, |at| {
             let mut from = at.to_vec();
             let mut inside = Ex::bool(true);

@@ -121,7 +121,8 @@ macro_rules! sums {
 }
 
 sums! {
-    f32 F32 std::ops::Add::add { I8: i8, U8: u8, I16: i16, U16: u16, I32: i32, U32: u32, I64: i64, U64: u64, F32: f32 } { F32: f32 } halves;
+    f32 F32 std::ops::Add::add { I8: i8, U8: u8, I16: i16, U16: u16, I32: i32, U32: u32, I64: i64, U64: u64, F32: f32 }
+        { F32: f32, I32: i32 } halves;
     f64 F64 std::ops::Add::add { I8: i8, U8: u8, I16: i16, U16: u16, I32: i32, U32: u32, I64: i64, U64: u64, F32: f32, F64: f64 }
         { F64: f64, I64: i64, U64: u64 };
     i32 I32 i32::wrapping_add { I8: i8, U8: u8, I16: i16, U16: u16, I32: i32, U32: u32, I64: i64, U64: u64 }

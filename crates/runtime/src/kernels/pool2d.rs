@@ -230,12 +230,33 @@ unsafe fn dense_channel<S: Simd>(p: &RxPool2dF32, x: *const f32, y: *mut f32) {
     }
 }
 
+/// Combines vectors with those at some offsets.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the vectors out of memory.
+unsafe fn over_taps<S: Simd, const NV: usize>(
+    p: &RxPool2dF32,
+    from: *const f32,
+    taps: &[usize],
+    acc: &mut [S; NV],
+) {
+    // SAFETY: there are so many vectors at every offset.
+    unsafe {
+        let mut sums = *acc;
+        for &tap in taps {
+            let at = from.add(tap);
+            for v in 0..NV {
+                sums[v] = take(p.greatest(), sums[v], S::load(at.add(v * S::LANES)));
+            }
+        }
+        *acc = sums;
+    }
+}
+
 /// One channel from `x` to `y`: vectors run along the output's rows, over a padded copy.
 ///
 /// # Safety
 /// `x` and `y` are channels of the sizes that `p` has; `room` is from [`RxPool2dF32::prepare`].
 #[inline(always)]
-#[allow(clippy::needless_range_loop)] // Indices keep the vectors out of memory.
 pub(super) unsafe fn channel<S: Simd>(p: &RxPool2dF32, x: *const f32, y: *mut f32, room: *mut f32) {
     let padded = Padded::of(p.window());
     let (oh, ow) = (p.oh as usize, p.ow as usize);
@@ -260,19 +281,17 @@ pub(super) unsafe fn channel<S: Simd>(p: &RxPool2dF32, x: *const f32, y: *mut f3
             let rows = S::splat(p.rows(oy as i64) as f32);
             let mut ox = 0;
             while ox < ow {
-                let mut acc = [S::splat(p.start()); WIDE];
                 let from = from.add(ox);
-                for &at in &table[..tabulated] {
-                    let at = from.add(at);
-                    for v in 0..WIDE {
-                        acc[v] = take(p.greatest(), acc[v], S::load(at.add(v * S::LANES)));
-                    }
+                let mut acc = [S::splat(p.start()); WIDE];
+                if ow - ox > S::LANES {
+                    over_taps(p, from, &table[..tabulated], &mut acc);
+                } else {
+                    let mut one = [acc[0]];
+                    over_taps(p, from, &table[..tabulated], &mut one);
+                    acc[0] = one[0];
                 }
                 for tap in tabulated..kh * kw {
-                    let at = from.add(padded.tap(tap / kw, tap % kw));
-                    for v in 0..WIDE {
-                        acc[v] = take(p.greatest(), acc[v], S::load(at.add(v * S::LANES)));
-                    }
+                    over_taps(p, from, &[padded.tap(tap / kw, tap % kw)], &mut acc);
                 }
                 for (v, acc) in acc.into_iter().enumerate() {
                     let column = ox + v * S::LANES;
@@ -410,12 +429,14 @@ pub unsafe fn pool(context: &mut RxContext, p: &RxPool2dF32) -> i32 {
         if p.n <= 0 || p.c <= 0 || p.oh <= 0 || p.ow <= 0 {
             return 0;
         }
-        // Dense rows that fill half a vector at least are read where they lie.
+        // Dense rows that fill half a vector at least are read where they lie. One channel lies
+        // alike in both layouts.
         let dense = p.dense() && p.ow * 2 >= lanes() as i64;
-        if p.layout == Layout::Nchw as i32 && !dense && pool_lanes::pays(p) {
+        let first = p.layout == Layout::Nchw as i32 || p.c == 1;
+        if first && !dense && pool_lanes::pays(p) {
             return pool_lanes::run(context, p);
         }
-        if p.layout == Layout::Nchw as i32 {
+        if first {
             return channels_first(context, p);
         }
         let work = (p.ow * p.kh * p.kw * p.c).max(1) as usize;

@@ -5,6 +5,7 @@ use crate::context::RxContext;
 use crate::kernels::pool2d::{RxPool2dF32, inside, take};
 use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::square::{Turning, dispatch_turning, gather, lanes, scatter};
+use crate::kernels::simd::{Isa, isa};
 use crate::threads::{Grain, Share};
 use std::ptr::null;
 
@@ -17,8 +18,11 @@ const GRAIN: usize = 32 << 10;
 
 /// Returns whether an image is small enough.
 pub(super) fn pays(p: &RxPool2dF32) -> bool {
+    // Rows that fill three quarters of a long vector are computed along them.
+    let full = isa() == Isa::Avx512 && (12..=16).contains(&p.ow);
     p.ow <= NARROW
         && p.ow % 8 != 0
+        && !full
         && p.h.saturating_mul(p.w) <= PIXELS
         && p.oh <= PIXELS
         && p.c > 3

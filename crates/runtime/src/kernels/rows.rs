@@ -4,6 +4,7 @@
 use crate::c_structure;
 use crate::context::{RxContext, Status};
 use crate::kernels::kinds::{Kind, Sum};
+use crate::kernels::logs;
 use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::{Simd, dispatch};
 use crate::kernels::strips::streams;
@@ -159,6 +160,58 @@ unsafe fn softmax_row<S: Simd>(
     }
 }
 
+/// Elements of a row from which vectors run along it, and the rows that vectors run across where there
+/// are fewer.
+const SHORT: usize = 12;
+const SIDE_BY_SIDE: usize = 16;
+
+/// Rows of fewer than [`SHORT`] elements, as many side by side as vectors have lanes.
+#[inline(always)]
+unsafe fn short_rows<S: Simd>(rows: usize, n: usize, x: *const f32, y: *mut f32, log: bool) {
+    let mut lines = [[0f32; 16]; SHORT];
+    let mut row = 0;
+    // SAFETY: `x` and `y` have the rows, of `n` floats each; vectors have at most 16 lanes.
+    unsafe {
+        while row < rows {
+            // Of the last ones there are fewer: the other lanes hold others' results.
+            let count = (rows - row).min(S::LANES);
+            let (x, y) = (x.add(row * n), y.add(row * n));
+            for r in 0..count {
+                for (c, line) in lines[..n].iter_mut().enumerate() {
+                    line[r] = *x.add(r * n + c);
+                }
+            }
+            let mut max = S::splat(f32::NEG_INFINITY);
+            for line in &lines[..n] {
+                max = S::load(line.as_ptr()).max(max);
+            }
+            let mut sum = S::splat(0.0);
+            for line in &mut lines[..n] {
+                let apart = S::load(line.as_ptr()).sub(max);
+                let e = exp_below(apart);
+                sum = sum.add(e);
+                if log { apart } else { e }.store(line.as_mut_ptr());
+            }
+            let shift = if log {
+                logs::of_base(sum, &logs::NATURAL)
+            } else {
+                sum
+            };
+            for line in &mut lines[..n] {
+                let v = S::load(line.as_ptr());
+                let v = if log { v.sub(shift) } else { v.div(shift) };
+                v.store(line.as_mut_ptr());
+            }
+            for r in 0..count {
+                for (c, line) in lines[..n].iter().enumerate() {
+                    *y.add(r * n + c) = line[r];
+                }
+            }
+            row += count;
+        }
+    }
+}
+
 /// Longest row whose exponentials stay apart from the result.
 const ROW: usize = 2048;
 
@@ -173,13 +226,16 @@ unsafe fn softmax_rows<S: Simd>(
     x: *const f32,
     y: *mut f32,
     log: bool,
-    stream: bool,
+    (short, stream): (bool, bool),
 ) {
     let mut apart = std::mem::MaybeUninit::<Row>::uninit();
     let apart = apart.as_mut_ptr().cast::<f32>();
     // SAFETY: `x` and `y` have the rows, of `n` floats each; with `stream` a row has at most `ROW`
-    // elements.
+    // elements, and a short one fewer than `SHORT`.
     unsafe {
+        if short {
+            return short_rows::<S>(rows, n, x, y, log);
+        }
         for row in 0..rows {
             let (x, y) = (x.add(row * n), y.add(row * n));
             if stream {
@@ -272,6 +328,8 @@ pub unsafe fn softmax(
     }
     let wide = kind == Kind::F32 as i32;
     let stream = wide && n <= ROW && past_caches(rows, n, y.cast());
+    // Which way rows go is the same for all threads.
+    let ways = (n < SHORT && rows >= SIDE_BY_SIDE, stream);
     // SAFETY: `x` and `y` have `rows` rows of `n` elements.
     unsafe {
         over_rows(context, kind, (rows, n), (x, y), |_, count, x, y| {
@@ -281,7 +339,7 @@ pub unsafe fn softmax(
                 x: *const f32,
                 y: *mut f32,
                 log: bool,
-                stream: bool,
+                ways: (bool, bool),
             ));
         })
     }

@@ -1,6 +1,8 @@
 //! Contractions with little reuse: strips of the result whose operands are read in place, or sums
 //! of products along the summed axis.
 
+use super::line::Line;
+use super::packed::lanes;
 use super::plan::{Axis, Plan, Way, count, offset, offsets};
 use super::{Everywhere, Sums};
 use crate::context::RxContext;
@@ -40,6 +42,8 @@ struct Work<'a, T> {
     /// The axes of the result but the one that strips run along.
     outer: &'a [Axis],
     inner: Axis,
+    /// The lines that a strip is made of, with what lies between them.
+    lines: Option<Line>,
     /// Offsets of both operands at the indices of the summed axes; for sums along the last one, of
     /// the others.
     along: [&'a [isize]; 2],
@@ -71,6 +75,12 @@ pub(super) unsafe fn run<T: Everywhere>(
             steps: [0; 3],
         };
     }
+    let lines = lines(&outer, inner, dots, lanes::<T>());
+    if let Some(line) = &lines {
+        outer.truncate(line.axes);
+        inner.extent = line.extent();
+        inner.steps[2] = 0;
+    }
     let k = count(summed);
     let Some(tables) = Scratch::new(context, 2 * k * size_of::<isize>()) else {
         return context.status;
@@ -91,6 +101,7 @@ pub(super) unsafe fn run<T: Everywhere>(
             kind,
             outer: &outer,
             inner,
+            lines,
             along: [of_a, of_b],
             run,
             last: [0, 1].map(|k| plan.reach_of(k).1),
@@ -109,6 +120,24 @@ pub(super) unsafe fn run<T: Everywhere>(
         });
     }
     0
+}
+
+/// Short strips that are better computed as one, because the operand that moves along them does so
+/// from one to the next, and the other one is one number for all.
+fn lines(outer: &[Axis], inner: Axis, dots: bool, lanes: usize) -> Option<Line> {
+    let moving = match inner.steps {
+        [0, 1, 1] => 1,
+        [1, 0, 1] => 0,
+        _ => return None,
+    };
+    let before = outer.last()?;
+    if dots || inner.extent > SHORT || before.steps[1 - moving] != 0 {
+        return None;
+    }
+    let all = [outer, &[inner]].concat();
+    let line = Line::of(&all, moving).filter(|line| line.lines > 1)?;
+    let apart = line.lines * line.inner.next_multiple_of(lanes);
+    (line.extent() <= apart + apart / 4).then_some(line)
 }
 
 /// The access pattern of an operand along a strip.
@@ -140,7 +169,7 @@ unsafe fn strips_of<S: Wide, T: Sums<S>>(w: &Work<'_, T>, begin: usize, end: usi
     // SAFETY: tasks are strips of the result, and operands have what the offsets name.
     unsafe {
         let mut begin = begin;
-        if w.inner.extent < VECTORS * lanes {
+        if w.inner.extent < VECTORS * lanes && w.lines.is_none() {
             begin = match (ra, rb) {
                 (Read::One, Read::Beside) => short::<S, T, true>(w, [0, 1], begin, end),
                 (Read::Beside, Read::One) => short::<S, T, true>(w, [1, 0], begin, end),
@@ -198,6 +227,10 @@ unsafe fn strips_of<S: Wide, T: Sums<S>>(w: &Work<'_, T>, begin: usize, end: usi
                     _ => gathered::<S, T>(w, (a, ra), (b, rb), j, part, to),
                 }
                 j += part;
+            }
+            if let Some(lines) = &w.lines {
+                lines.put(line.as_ptr(), (first, n), w.c, at[2], w.kind);
+                continue;
             }
             let to = w.c.offset(at[2] * w.kind.size() as isize);
             if w.kind == T::KIND && (w.inner.steps[2] == 1 || n == 1) {

@@ -11,7 +11,9 @@
 //! Each element is one chain of sums over pieces of the common axes, with any number of threads.
 
 mod direct;
+mod line;
 mod packed;
+mod panels;
 mod plan;
 
 use std::ffi::c_void;
@@ -28,6 +30,8 @@ use plan::{Plan, Way};
 
 /// The maximum number of axes.
 pub const AXES: usize = 16;
+/// Products for each element of the operands from which these are converted for faster ones.
+const REUSED: usize = 128;
 /// Elements that a thread converts at a time.
 const PIECE: usize = 1 << 14;
 
@@ -215,16 +219,26 @@ unsafe fn matrices(context: &mut RxContext, g: &RxContract, plan: &Plan) -> Opti
     })
 }
 
-/// Returns whether a product of integers is packed, and its numbers are so small that float64 sums
-/// are exact: few processors multiply 64-bit integers in vectors as fast.
-unsafe fn exact_in_floats(g: &RxContract, kinds: [Kind; 3], plan: &Plan) -> bool {
+/// Returns the bits of the sums of a product of integers that is packed: those of sums that are exact
+/// in floats, which few processors multiply slower than integers. More than any float has for other
+/// products.
+unsafe fn bits_of_sums(g: &RxContract, kinds: [Kind; 3], plan: &Plan) -> u32 {
     let extents = [&plan.rows, &plan.columns, &plan.summed].map(|axes| plan::count(axes));
     // Each operand is scanned and copied, which does not pay here.
     if plan.way != Way::Packed || extents.iter().any(|&n| n < 16) {
-        return false;
+        return u32::MAX;
     }
     let bits = |n: u64| u64::BITS - n.leading_zeros();
     let mut sum = bits(extents[2] as u64);
+    if kinds[2] == Kind::I32 {
+        let all = [0, 1]
+            .map(|k| plan.reach(k))
+            .map(|(low, high)| (high - low) as usize);
+        let products = extents.iter().product::<usize>() * plan::count(&plan.batch);
+        if products < REUSED * (all[0] + all[1]) {
+            return u32::MAX;
+        }
+    }
     for (k, data) in [g.a, g.b].into_iter().enumerate() {
         let (low, high) = plan.reach(k);
         let n = (high - low + 1).max(0) as usize;
@@ -241,12 +255,17 @@ unsafe fn exact_in_floats(g: &RxContract, kinds: [Kind; 3], plan: &Plan) -> bool
                     let data = std::slice::from_raw_parts(data.cast::<u64>().offset(low), n);
                     data.iter().for_each(|&x| found |= x);
                 }
+                Kind::I32 => {
+                    let data = std::slice::from_raw_parts(data.cast::<i32>().offset(low), n);
+                    let all = data.iter().fold(0, |all, &x| all | (x ^ x >> 31) as u32);
+                    (found, sum) = (all.into(), sum + 1);
+                }
                 kind => sum += 8 * kind.size() as u32,
             }
         }
         sum += bits(found);
     }
-    sum <= f64::MANTISSA_DIGITS
+    sum
 }
 
 /// A contraction. Integer sums wrap in the result's type.
@@ -279,8 +298,13 @@ pub unsafe fn contract(context: &mut RxContext, g: &RxContract) -> i32 {
         match c.wide() {
             Kind::F32 => run::<f32>(context, g, kinds, &plan),
             Kind::F64 => run::<f64>(context, g, kinds, &plan),
-            Kind::I64 if exact_in_floats(g, kinds, &plan) => run::<f64>(context, g, kinds, &plan),
+            Kind::I64 if bits_of_sums(g, kinds, &plan) <= f64::MANTISSA_DIGITS => {
+                run::<f64>(context, g, kinds, &plan)
+            }
             Kind::I64 => run::<i64>(context, g, kinds, &plan),
+            _ if c == Kind::I32 && bits_of_sums(g, kinds, &plan) <= f32::MANTISSA_DIGITS => {
+                run::<f32>(context, g, kinds, &plan)
+            }
             _ => run::<i32>(context, g, kinds, &plan),
         }
     }

@@ -1,10 +1,13 @@
-//! Contractions by products of packed panels.
+//! Contractions by products of panels, which are packed where they are read often enough: else the
+//! operand is read where it lies.
 
+use super::line::Line;
+use super::panels::{pack, pack_wide, spread};
 use super::plan::{Plan, count, offset, offsets};
 use super::{Everywhere, Sums};
 use crate::context::RxContext;
 use crate::kernels::gemm::tile::CROWDED;
-use crate::kernels::kinds::Kind;
+use crate::kernels::kinds::{Kind, Sum};
 use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::{
     Simd, dispatch_of,
@@ -24,6 +27,12 @@ const PLACES: usize = 32;
 const HIGH: usize = 256;
 /// Bytes of a row of a block of sums.
 const WIDE: usize = 1920;
+/// The most rows of a result for which the right operand is read where it lies; what packing it takes,
+/// in products of all its elements with [`ROWS`] rows; and what a product takes more that reads it
+/// where it lies, with tiles of one vector.
+const FEW_ROWS: usize = 32;
+const PACKING: f64 = 1.0;
+const ASTRIDE: f64 = 0.25;
 /// Multiplications below which a block stays on one thread.
 const SMALL: usize = 1 << 18;
 
@@ -45,6 +54,17 @@ struct Work<'a, T> {
     /// Rows and columns of a block.
     high: usize,
     wide: usize,
+    /// The lines of columns, where the right operand is read where it lies.
+    line: Option<Line>,
+    /// Whether the left operand is read where it lies.
+    rows_lie: bool,
+}
+
+/// The number of vectors of a tile for so many columns: few fill narrow ones.
+fn tile_vectors(columns: usize, lanes: usize) -> usize {
+    let vectors = |nv: usize| columns.div_ceil(nv * lanes) * nv;
+    let nv = if vectors(2) < vectors(3) { 2 } else { 3 };
+    if vectors(1) < vectors(nv) { 1 } else { nv }
 }
 
 /// The number of rows of an instruction set's tiles.
@@ -57,7 +77,7 @@ const fn deepest<T>() -> usize {
     DEEP / size_of::<T>()
 }
 
-fn lanes<T>() -> usize {
+pub(super) fn lanes<T>() -> usize {
     // The widest vectors of any instruction set: blocks are the same for all.
     64 / size_of::<T>()
 }
@@ -75,12 +95,25 @@ pub(super) unsafe fn run<T: Everywhere>(
     let batch = count(&plan.batch);
     let threads = context.pool.threads();
     let unit = 3 * lanes::<T>();
-    let mut wide = (WIDE / size_of::<T>()).min(n.next_multiple_of(lanes::<T>()));
+    let most = WIDE / size_of::<T>();
+    let line = Line::of(&plan.columns, 1).filter(|line| {
+        let (extent, lanes) = (line.extent(), lanes::<T>());
+        let nv = tile_vectors(extent.min(most), lanes);
+        let computed = (line.many * extent.next_multiple_of(nv * lanes)) as f64;
+        let packed = n.next_multiple_of(lanes) as f64;
+        let rows = m as f64 / ROWS as f64;
+        // What is computed between the lines must take less than packing.
+        let lying = rows * computed * (1.0 + ASTRIDE / nv as f64);
+        m <= FEW_ROWS && extent >= nv * lanes && lying < (rows + PACKING) * packed
+    });
+    let across = line.map_or(n, |line| line.extent());
+    let many = line.map_or(1, |line| line.many);
+    let mut wide = most.min(across.next_multiple_of(lanes::<T>()));
     let mut high = HIGH.min(m.next_multiple_of(ROWS));
     // Blocks for all threads: narrower where there are few.
     let work = m.saturating_mul(n).saturating_mul(k.max(1));
     if threads > 1 && work > SMALL {
-        while batch * m.div_ceil(high) * n.div_ceil(wide) < 2 * threads
+        while batch * m.div_ceil(high) * many * across.div_ceil(wide) < 2 * threads
             && (high > 4 * ROWS || wide > 2 * unit)
         {
             if wide > 2 * unit && wide >= high {
@@ -92,14 +125,13 @@ pub(super) unsafe fn run<T: Everywhere>(
             }
         }
     }
-    let blocks = batch * m.div_ceil(high) * n.div_ceil(wide);
+    let blocks = batch * m.div_ceil(high) * many * across.div_ceil(wide);
     let room = high.next_multiple_of(ROWS) * deepest::<T>()
         + (wide + unit) * deepest::<T>()
         + high.next_multiple_of(ROWS) * (wide + unit)
-        + wide
-        + unit;
-    let each = (room * size_of::<T>() + (2 * (high + wide) + 2 * unit) * size_of::<isize>())
-        .next_multiple_of(64);
+        + 2 * (wide + unit);
+    let tables = 2 * (high + wide + unit + ROWS + deepest::<T>());
+    let each = (room * size_of::<T>() + tables * size_of::<isize>()).next_multiple_of(64);
     let Some(tables) = Scratch::new(context, 2 * k * size_of::<isize>()) else {
         return context.status;
     };
@@ -132,6 +164,9 @@ pub(super) unsafe fn run<T: Everywhere>(
             k,
             high,
             wide,
+            line,
+            // Each row is read as often as there are panels of columns.
+            rows_lie: n <= unit && m > FEW_ROWS,
         };
         let grain = Grain::of_work(SMALL, high * wide * k.max(1));
         let shared = Share::new(&work);
@@ -150,15 +185,215 @@ unsafe fn blocks_of<S: Wide, T: Sums<S> + PartialEq>(
     end: usize,
     worker: usize,
 ) {
-    // Few columns fill narrow tiles.
     let lanes = <T as Sums<S>>::V::LANES;
-    let vectors = |nv: usize| w.n.min(w.wide).div_ceil(nv * lanes) * nv;
-    let nv = if vectors(2) < vectors(3) { 2 } else { 3 };
-    let nv = if vectors(1) < vectors(nv) { 1 } else { nv };
+    let across = w.line.map_or(w.n, |line| line.extent());
+    let mut nv = tile_vectors(across.min(w.wide), lanes);
+    while w.line.is_some() && nv * lanes > across {
+        nv -= 1;
+    }
     // SAFETY: blocks are those of the result, and operands have what the offsets name.
     unsafe {
         for block in begin..end {
             one::<S, T>(w, block, worker, nv);
+        }
+    }
+}
+
+/// The offsets of a panel's rows from the first one on, where it is packed.
+const NEXT: [isize; ROWS] = [0, 1, 2, 3, 4, 5, 6, 7];
+
+/// A block of the result, with a thread's memory for it.
+struct Block<'a, T> {
+    w: &'a Work<'a, T>,
+    /// The operands' first elements, and the place of the result's first row and column; where lines
+    /// are read as they lie, of their first column, and the block begins so many columns after it.
+    a: *const T,
+    b: *const T,
+    first: isize,
+    j0: usize,
+    /// Columns that there are, and those of the block.
+    all: usize,
+    nc: usize,
+    /// Rows, and columns of a panel.
+    mc: usize,
+    width: usize,
+    /// Offsets of the left operand's rows, of which the last one takes the places where others are
+    /// missing, of the right one's columns, and of both in the result.
+    rows: &'a [isize],
+    columns: &'a [isize],
+    to_rows: &'a [isize],
+    to_columns: &'a [isize],
+    /// Offsets along the common axes in packed panels.
+    steps: [&'a [isize]; 2],
+    packed: [*mut T; 2],
+    sums: *mut T,
+    /// Room for two lines of sums.
+    line: *mut T,
+    /// Whether columns of the result lie side by side, and take sums as they are.
+    in_place: bool,
+}
+
+impl<'a, T: Sum> Block<'a, T> {
+    /// # Safety
+    /// The block is one of the work's, and the worker has its room, for panels of `width` columns.
+    unsafe fn new(w: &'a Work<'a, T>, block: usize, worker: usize, width: usize) -> Self {
+        let all = w.line.map_or(w.n, |line| line.extent());
+        let (down, across) = (w.m.div_ceil(w.high), all.div_ceil(w.wide));
+        let many = w.line.map_or(1, |line| line.many);
+        let each = down * many * across;
+        let (batch, rest) = (block / each, block % each);
+        let (i0, rest) = (rest / (many * across) * w.high, rest % (many * across));
+        let (other, j0) = (rest / across, rest % across * w.wide);
+        let (mc, nc) = ((w.m - i0).min(w.high), (all - j0).min(w.wide));
+        let (high, wide) = (w.high.next_multiple_of(ROWS), w.wide + 3 * lanes::<T>());
+        // SAFETY: room was made for all of this; offsets are those of elements.
+        unsafe {
+            let left = w.room.add(worker * w.each).cast::<T>();
+            let right = left.add(high * deepest::<T>());
+            let sums = right.add(wide * deepest::<T>());
+            let line = sums.add(high * wide);
+            let mut tables = line.add(2 * wide).cast::<isize>();
+            let mut table = |n: usize| {
+                let table = std::slice::from_raw_parts_mut(tables, n);
+                tables = tables.add(n);
+                table
+            };
+            let (rows, to_rows) = (table(mc.next_multiple_of(ROWS)), table(mc));
+            offsets(&w.plan.rows, 0, i0, &mut rows[..mc]);
+            offsets(&w.plan.rows, 2, i0, to_rows);
+            let last = rows[mc - 1];
+            rows[mc..].fill(last);
+            let [mut b, mut first] = [1, 2].map(|k| offset(&w.plan.batch, k, batch));
+            let listed = if w.line.is_some() { 0 } else { nc };
+            let (columns, to_columns) = (table(listed), table(listed));
+            offsets(&w.plan.columns, 1, j0, columns);
+            offsets(&w.plan.columns, 2, j0, to_columns);
+            if let Some(line) = &w.line {
+                let others = &w.plan.columns[..line.axes];
+                b += offset(others, 1, other);
+                first += offset(others, 2, other);
+            }
+            let deep = w.k.min(deepest::<T>());
+            let steps = [ROWS, width].map(|step| {
+                let steps = table(deep);
+                (steps.iter_mut().zip(0..)).for_each(|(at, p)| *at = p * step as isize);
+                &*steps
+            });
+            let beside = w.line.is_none() && to_columns.windows(2).all(|w| w[1] == w[0] + 1);
+            Self {
+                w,
+                a: w.a.offset(offset(&w.plan.batch, 0, batch)),
+                b: w.b.offset(b),
+                first,
+                j0,
+                all,
+                nc,
+                mc,
+                width,
+                rows,
+                columns,
+                to_rows,
+                to_columns,
+                steps,
+                packed: [left, right],
+                sums,
+                line,
+                in_place: beside && w.kind == T::KIND && w.k > 0,
+            }
+        }
+    }
+
+    /// Panels of rows and of columns.
+    fn panels(&self) -> [usize; 2] {
+        [self.mc.div_ceil(ROWS), self.nc.div_ceil(self.width)]
+    }
+
+    /// Returns whether a tile is summed where the result is.
+    fn whole(&self, rows: usize, panel: usize) -> bool {
+        self.in_place && (rows + 1) * ROWS <= self.mc && (panel + 1) * self.width <= self.nc
+    }
+
+    /// The first column of a panel, from the block's first one on: where columns are read as they lie,
+    /// the last panel ends where these do.
+    fn begin(&self, panel: usize) -> isize {
+        let begin = (panel * self.width) as isize;
+        match self.w.line {
+            Some(_) => begin.min((self.all - self.width) as isize - self.j0 as isize),
+            None => begin,
+        }
+    }
+
+    /// The sums of a panel's columns, in so many rows from a panel's first one on.
+    unsafe fn sums_at(&self, rows: usize, panel: usize) -> *mut T {
+        let [_, panels] = self.panels();
+        // SAFETY: there is room for all sums.
+        unsafe {
+            self.sums
+                .add((rows / ROWS * panels + panel) * ROWS * self.width + rows % ROWS * self.width)
+        }
+    }
+
+    /// Packs the panels of the operands at some places of the common axes that are not read where they
+    /// lie.
+    #[inline(always)]
+    unsafe fn pack(&self, [along_a, along_b]: [&[isize]; 2]) {
+        let ([panels_a, panels_b], deep) = (self.panels(), along_a.len());
+        // SAFETY: offsets are those of elements, and there is room for the panels.
+        unsafe {
+            for panel in (0..panels_a).filter(|_| !self.w.rows_lie) {
+                let rows = &self.rows[panel * ROWS..self.mc.min((panel + 1) * ROWS)];
+                let to = self.packed[0].add(panel * ROWS * deep);
+                pack::<T, ROWS>(self.a, rows, along_a, to);
+            }
+            if self.w.line.is_some() {
+                return;
+            }
+            for (places, first) in along_b.chunks(PLACES).zip((0..).step_by(PLACES)) {
+                for panel in 0..panels_b {
+                    let end = self.nc.min((panel + 1) * self.width);
+                    let columns = &self.columns[panel * self.width..end];
+                    let to = self.packed[1].add((panel * deep + first) * self.width);
+                    pack_wide::<T>(self.b, columns, places, to, self.width);
+                }
+            }
+        }
+    }
+
+    /// Writes the sums that are not where the result is.
+    #[inline(always)]
+    unsafe fn write(&self) {
+        let (w, [_, panels]) = (self.w, self.panels());
+        for (i, &row) in self.to_rows.iter().enumerate() {
+            let mut done = 0;
+            // SAFETY: there are sums for all columns, and room for a line of them and of elements.
+            unsafe {
+                for panel in 0..panels {
+                    if self.whole(i / ROWS, panel) {
+                        done = (panel + 1) * self.width;
+                        continue;
+                    }
+                    // Of a panel that begins before the block, the end.
+                    let begin = self.begin(panel);
+                    let before = (-begin).max(0) as usize;
+                    let from = self.sums_at(i, panel).add(before);
+                    let to = self.line.add(begin.max(0) as usize);
+                    std::ptr::copy_nonoverlapping(from, to, self.width - before);
+                }
+                if let Some(lines) = &w.line {
+                    let columns = (self.j0, self.nc);
+                    lines.put(self.line, columns, w.c, self.first + row, w.kind);
+                } else if done < self.nc {
+                    let room = self.line.add(w.wide + 3 * lanes::<T>());
+                    let columns = &self.to_columns[done..];
+                    put(
+                        (self.line.add(done), room),
+                        columns,
+                        w.c,
+                        self.first + row,
+                        w.kind,
+                    );
+                }
+            }
         }
     }
 }
@@ -172,323 +407,122 @@ unsafe fn one<S: Wide, T: Sums<S> + PartialEq>(
     nv: usize,
 ) {
     let width = nv * <T as Sums<S>>::V::LANES;
-    let (down, across) = (w.m.div_ceil(w.high), w.n.div_ceil(w.wide));
-    let (batch, rest) = (block / (down * across), block % (down * across));
-    let (i0, j0) = (rest / across * w.high, rest % across * w.wide);
-    let (mc, nc) = ((w.m - i0).min(w.high), (w.n - j0).min(w.wide));
-    let (panels_a, panels_b) = (mc.div_ceil(ROWS), nc.div_ceil(width));
-    // SAFETY: room was made for all of this; offsets are those of elements.
+    // SAFETY: the block is one of the work's, in whose room there are sums for all of its panels, and
+    // offsets are those of elements.
     unsafe {
-        let room = w.room.add(worker * w.each).cast::<T>();
-        let packed_a = room;
-        let packed_b = packed_a.add(w.high.next_multiple_of(ROWS) * deepest::<T>());
-        let sums = packed_b.add((w.wide + 3 * lanes::<T>()) * deepest::<T>());
-        let line = sums.add(w.high.next_multiple_of(ROWS) * (w.wide + 3 * lanes::<T>()));
-        let tables = line.add(w.wide + 3 * lanes::<T>()).cast::<isize>();
-        let [row_at, column_at, to_row, to_column] =
-            [0, w.high, w.high + w.wide, 2 * w.high + w.wide].map(|at| tables.add(at));
-        let part = |at: *mut isize, n: usize| std::slice::from_raw_parts_mut(at, n);
-        let (rows, columns) = (part(row_at, mc), part(column_at, nc));
-        offsets(&w.plan.rows, 0, i0, rows);
-        offsets(&w.plan.columns, 1, j0, columns);
-        let a = w.a.offset(offset(&w.plan.batch, 0, batch));
-        let b = w.b.offset(offset(&w.plan.batch, 1, batch));
-        let (to_rows, to_columns) = (part(to_row, mc), part(to_column, nc));
-        offsets(&w.plan.rows, 2, i0, to_rows);
-        offsets(&w.plan.columns, 2, j0, to_columns);
-        let first = offset(&w.plan.batch, 2, batch);
-        // Whole tiles are summed where the result is, if its columns are side by side.
-        let beside = to_columns.windows(2).all(|w| w[1] == w[0] + 1);
-        let in_place = beside && w.kind == T::KIND && w.k > 0;
-        let whole = |rows: usize, panel: usize| {
-            in_place && (rows + 1) * ROWS <= mc && (panel + 1) * width <= nc
-        };
+        let block = Block::new(w, block, worker, width);
+        let [panels_a, panels_b] = block.panels();
         if w.k == 0 {
             for i in 0..panels_a * ROWS * panels_b * width {
-                *sums.add(i) = T::default();
+                *block.sums.add(i) = T::default();
             }
         }
-        let mut p0 = 0;
-        while p0 < w.k {
+        for p0 in (0..w.k).step_by(deepest::<T>()) {
             let deep = (w.k - p0).min(deepest::<T>());
-            let [along_a, along_b] = w.along.map(|t| std::slice::from_raw_parts(t.add(p0), deep));
-            for panel in 0..panels_a {
-                pack::<T, ROWS>(
-                    a,
-                    &rows[panel * ROWS..mc.min((panel + 1) * ROWS)],
-                    along_a,
-                    packed_a.add(panel * ROWS * deep),
-                );
-            }
-            for (places, first) in along_b.chunks(PLACES).zip((0..).step_by(PLACES)) {
-                for panel in 0..panels_b {
-                    let columns = &columns[panel * width..nc.min((panel + 1) * width)];
-                    let to = packed_b.add((panel * deep + first) * width);
-                    pack_wide::<T>(b, columns, places, to, width);
-                }
-            }
-            for panel in 0..panels_b {
-                let b = packed_b.add(panel * width * deep);
-                for rows in 0..panels_a {
-                    let a = packed_a.add(rows * ROWS * deep);
-                    let mut to = [sums; ROWS];
-                    for (i, to) in to.iter_mut().enumerate() {
-                        *to = if whole(rows, panel) {
-                            let at = first + to_rows[rows * ROWS + i] + to_columns[panel * width];
-                            w.c.cast::<T>().offset(at)
-                        } else {
-                            sums.add(((rows * panels_b + panel) * ROWS + i) * width)
-                        };
+            let along = w.along.map(|t| std::slice::from_raw_parts(t.add(p0), deep));
+            block.pack(along);
+            for (panel, rows) in (0..panels_b).flat_map(|p| (0..panels_a).map(move |r| (p, r))) {
+                let right = match &w.line {
+                    Some(_) => {
+                        let from = block.b.add(block.j0).offset(block.begin(panel));
+                        (from, along[1])
                     }
-                    let more = p0 > 0;
-                    let each = tile_rows::<S>();
-                    let mut i = 0;
-                    while i < ROWS && i < mc - rows * ROWS {
-                        let (a, to) = (a.add(i), &to[i..]);
-                        match (each, nv) {
-                            (8, 1) => tile::<S, T, 8, 1>(deep, a, b, to, more),
-                            (8, 2) => tile::<S, T, 8, 2>(deep, a, b, to, more),
-                            (8, _) => tile::<S, T, 8, 3>(deep, a, b, to, more),
-                            (_, 1) => tile::<S, T, 4, 1>(deep, a, b, to, more),
-                            (_, 2) => tile::<S, T, 4, 2>(deep, a, b, to, more),
-                            _ => tile::<S, T, 4, 3>(deep, a, b, to, more),
+                    None => {
+                        let from = block.packed[1].add(panel * width * deep);
+                        (from.cast_const(), block.steps[1])
+                    }
+                };
+                let whole = block.whole(rows, panel);
+                let mut to = [block.sums; ROWS];
+                for (i, to) in to.iter_mut().enumerate() {
+                    *to = match whole {
+                        true => {
+                            let row = block.first + block.to_rows[rows * ROWS + i];
+                            w.c.cast::<T>()
+                                .offset(row + block.to_columns[panel * width])
                         }
-                        i += each;
+                        false => block.sums_at(rows * ROWS + i, panel),
+                    };
+                }
+                let (more, count) = (p0 > 0, block.mc - rows * ROWS);
+                // Few rows fill low tiles.
+                let each = if count <= 4 { 4 } else { tile_rows::<S>() };
+                for i in (0..ROWS.min(count)).step_by(each) {
+                    let to = &to[i..];
+                    let left = match w.rows_lie {
+                        true => (block.a, &block.rows[rows * ROWS + i..], along[0]),
+                        false => {
+                            let from = block.packed[0].add(rows * ROWS * deep + i);
+                            (from.cast_const(), &NEXT[..], &block.steps[0][..deep])
+                        }
+                    };
+                    match (each, nv) {
+                        (8, 1) => tile::<S, T, 8, 1>(left, right, to, more),
+                        (8, 2) => tile::<S, T, 8, 2>(left, right, to, more),
+                        (8, _) => tile::<S, T, 8, 3>(left, right, to, more),
+                        (_, 1) => tile::<S, T, 4, 1>(left, right, to, more),
+                        (_, 2) => tile::<S, T, 4, 2>(left, right, to, more),
+                        _ => tile::<S, T, 4, 3>(left, right, to, more),
                     }
                 }
             }
-            p0 += deep;
         }
-        for (i, &row) in to_rows.iter().enumerate() {
-            let mut done = 0;
-            for panel in 0..panels_b {
-                if whole(i / ROWS, panel) {
-                    done = (panel + 1) * width;
-                    continue;
-                }
-                let from =
-                    sums.add((i / ROWS * panels_b + panel) * ROWS * width + i % ROWS * width);
-                std::ptr::copy_nonoverlapping(from, line.add(panel * width), width);
-            }
-            if done < nc {
-                let columns = &to_columns[done..];
-                put(line.add(done), nc - done, columns, w.c, first + row, w.kind);
-            }
-        }
+        block.write();
     }
 }
 
-/// Writes a line of sums to its positions in the result.
+/// Writes a line of sums to its positions in the result; there is room for a line of its elements.
 #[inline(always)]
-unsafe fn put<T: crate::kernels::kinds::Sum>(
-    line: *const T,
-    n: usize,
+unsafe fn put<T: Sum>(
+    (line, room): (*const T, *mut T),
     columns: &[isize],
     c: *mut u8,
     row: isize,
     kind: Kind,
 ) {
-    let size = kind.size() as isize;
-    let mut j = 0;
-    while j < n {
-        // As many as are contiguous.
-        let mut end = j + 1;
-        while end < n && columns[end] == columns[end - 1] + 1 {
-            end += 1;
-        }
-        // SAFETY: `line` has elements up to `end`, and the result a place for each column.
-        unsafe {
-            let to = c.offset((row + columns[j]) * size);
-            if kind == T::KIND {
-                std::ptr::copy_nonoverlapping(line.add(j), to.cast::<T>(), end - j);
-            } else {
-                T::narrow(kind, end - j, line.add(j), to);
-            }
-        }
-        j = end;
-    }
-}
-
-/// Packs a panel of `W` lines: `out[p * W + i] = x[lines[i] + along[p]]`, 0 for missing lines.
-#[inline(always)]
-#[allow(clippy::needless_range_loop)] // Two arrays are walked across each other.
-unsafe fn pack<T: Copy + Default, const W: usize>(
-    x: *const T,
-    lines: &[isize],
-    along: &[isize],
-    out: *mut T,
-) {
-    // SAFETY: each line has what `along` names, and `to` room for a panel.
+    let (size, n) = (kind.size(), columns.len());
+    // SAFETY: line and room have as many elements as there are columns, and the result a place for
+    // each.
     unsafe {
-        if lines.len() == W {
-            let mut at = [0isize; W];
-            at.copy_from_slice(lines);
-            let beside = at.windows(2).all(|w| w[1] == w[0] + 1);
-            let mut p = 0;
-            while p < along.len() {
-                let to = out.add(p * W);
-                if !beside && follow(&along[p..]) {
-                    turned::<T, W>(x.offset(along[p]), &at, to, W);
-                    p += SQUARE;
-                    continue;
-                }
-                if beside {
-                    std::ptr::copy_nonoverlapping(x.offset(at[0] + along[p]), to, W);
-                } else {
-                    for i in 0..W {
-                        *to.add(i) = *x.offset(at[i] + along[p]);
-                    }
-                }
-                p += 1;
-            }
-            return;
+        let mut from = line.cast::<u8>();
+        if kind != T::KIND {
+            T::narrow(kind, n, line, room.cast());
+            from = room.cast_const().cast();
         }
-        for (p, &step) in along.iter().enumerate() {
-            for i in 0..W {
-                let value = lines.get(i).map(|at| *x.offset(at + step));
-                *out.add(p * W + i) = value.unwrap_or_default();
-            }
+        let to = c.offset(row * size as isize);
+        match size {
+            1 => spread::<u8>(from, columns, to),
+            2 => spread::<u16>(from.cast(), columns, to.cast()),
+            4 => spread::<u32>(from.cast(), columns, to.cast()),
+            _ => spread::<u64>(from.cast(), columns, to.cast()),
         }
     }
 }
 
-/// Like `pack`, for panels of the right operand, where parts of the lines are often contiguous.
-#[inline(always)]
-unsafe fn pack_wide<T: Copy + Default>(
-    x: *const T,
-    lines: &[isize],
-    along: &[isize],
-    out: *mut T,
-    width: usize,
-) {
-    // SAFETY: each line has what `along` names, and `to` room for a panel.
-    unsafe {
-        if lines.len() < width {
-            for p in 0..along.len() {
-                for i in lines.len()..width {
-                    *out.add(p * width + i) = T::default();
-                }
-            }
-        }
-        let mut i = 0;
-        while i < lines.len() {
-            let mut end = i + 1;
-            while end < lines.len() && lines[end] == lines[end - 1] + 1 {
-                end += 1;
-            }
-            let at = x.offset(lines[i]);
-            if end - i >= 4 {
-                for (p, &step) in along.iter().enumerate() {
-                    copy(at.offset(step), out.add(p * width + i), end - i);
-                }
-            } else if let Some(some) = lines[i..].first_chunk::<SQUARE>() {
-                end = i + SQUARE;
-                let mut p = 0;
-                while p < along.len() {
-                    let to = out.add(p * width + i);
-                    if follow(&along[p..]) {
-                        turned::<T, SQUARE>(x.offset(along[p]), some, to, width);
-                        p += SQUARE;
-                        continue;
-                    }
-                    for (k, line) in some.iter().enumerate() {
-                        *to.add(k) = *x.offset(line + along[p]);
-                    }
-                    p += 1;
-                }
-            } else {
-                end = i + 1;
-                for (p, &step) in along.iter().enumerate() {
-                    *out.add(p * width + i) = *at.offset(step);
-                }
-            }
-            i = end;
-        }
-    }
-}
-
-/// Elements of a line that are read at once.
-const SQUARE: usize = 8;
-
-/// Returns whether the next positions are contiguous.
-#[inline(always)]
-fn follow(along: &[isize]) -> bool {
-    let Some(next) = along.first_chunk::<SQUARE>() else {
-        return false;
-    };
-    let mut beside = true;
-    for p in 1..SQUARE {
-        beside &= next[p] == next[0] + p as isize;
-    }
-    beside
-}
-
-/// Transposes the next elements of `W` lines: whole pieces of lines are read, so that lines a power
-/// of two apart, which map to few sets of the cache, are not fetched for every element.
-#[inline(always)]
-#[allow(clippy::needless_range_loop)] // Two arrays are walked across each other.
-unsafe fn turned<T: Copy + Default, const W: usize>(
-    x: *const T,
-    lines: &[isize; W],
-    out: *mut T,
-    width: usize,
-) {
-    let mut square = [[T::default(); SQUARE]; W];
-    // SAFETY: each line has `SQUARE` elements at `x`, and `to` room for the square.
-    unsafe {
-        for (i, line) in square.iter_mut().enumerate() {
-            *line = x.offset(lines[i]).cast::<[T; SQUARE]>().read_unaligned();
-        }
-        for p in 0..SQUARE {
-            for i in 0..W {
-                *out.add(p * width + i) = square[i][p];
-            }
-        }
-    }
-}
-
-/// Copies a few elements without a function call.
-#[inline(always)]
-unsafe fn copy<T: Copy>(from: *const T, to: *mut T, n: usize) {
-    // SAFETY: both have `n` elements.
-    unsafe {
-        let mut i = 0;
-        while i + 8 <= n {
-            to.add(i)
-                .cast::<[T; 8]>()
-                .write_unaligned(from.add(i).cast::<[T; 8]>().read_unaligned());
-            i += 8;
-        }
-        while i < n {
-            *to.add(i) = *from.add(i);
-            i += 1;
-        }
-    }
-}
-
-/// Sums `k` steps of `MR` rows by `NV` vectors, with `more` onto the sums that are there.
+/// Sums `MR` rows by `NV` vectors, with `more` onto the sums that are there. Of the left operand the
+/// rows' offsets are given, of both the offsets along the common axes.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
 unsafe fn tile<S: Wide, T: Sums<S>, const MR: usize, const NV: usize>(
-    k: usize,
-    a: *const T,
-    b: *const T,
+    (a, rows, along_a): (*const T, &[isize], &[isize]),
+    (b, along_b): (*const T, &[isize]),
     sums: &[*mut T],
     more: bool,
 ) {
-    let width = NV * <T as Sums<S>>::V::LANES;
-    // SAFETY: `a` has `MR` rows and `b` the vectors' columns, each `k` long; so many rows of sums
+    // SAFETY: both operands have elements at the offsets, the right one vectors; so many rows of sums
     // have the vectors.
     unsafe {
         let mut acc = [[<T as Sums<S>>::V::splat(T::default()); NV]; MR];
-        let (mut a, mut b) = (a, b);
-        for _ in 0..k {
+        let mut apart = [0; MR];
+        apart.copy_from_slice(&rows[..MR]);
+        for (&p, &q) in along_a.iter().zip(along_b) {
+            let (mut a, b) = (a.offset(p), b.offset(q));
             let mut row = [<T as Sums<S>>::V::splat(T::default()); NV];
             for v in 0..NV {
                 row[v] = <T as Sums<S>>::V::load(b.add(v * <T as Sums<S>>::V::LANES));
             }
             for i in 0..MR {
-                let x = <T as Sums<S>>::V::splat(*a.add(i));
+                let x = <T as Sums<S>>::V::splat(*a.offset(apart[i]));
                 for v in 0..NV {
                     acc[i][v] = x.fma(row[v], acc[i][v]);
                     if MR * NV >= CROWDED {
@@ -496,8 +530,6 @@ unsafe fn tile<S: Wide, T: Sums<S>, const MR: usize, const NV: usize>(
                     }
                 }
             }
-            a = a.add(ROWS);
-            b = b.add(width);
         }
         for i in 0..MR {
             for v in 0..NV {

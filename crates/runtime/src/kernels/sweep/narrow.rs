@@ -25,6 +25,8 @@ pub(super) enum Narrow {
     /// A function of the sign of an input's elements: their bits, with those of the first mask only
     /// and those of the second one changed.
     OfSign(usize, [u16; 2]),
+    /// -1, 0 or 1 by the sign of an input's elements, where infinity and 1 have these bits.
+    Sign(usize, [u16; 2]),
     /// Whether an input's elements are NaN, infinite or finite, where infinity has these bits.
     OfClass(usize, Op, u16),
     /// A function of an input's elements.
@@ -46,7 +48,7 @@ impl Narrow {
     /// `None` where a sweep is anything else.
     pub(super) fn of(p: &Plan<'_>) -> Option<Self> {
         let [op] = p.ops else {
-            return chain(p).map(Self::Of);
+            return sign(p).or_else(|| chain(p).map(Self::Of));
         };
         if let (Op::IsNan | Op::IsInf | Op::IsFinite, Ok(k)) =
             (op.op(), usize::try_from(op.args[0]))
@@ -130,6 +132,11 @@ impl Narrow {
                     }
                     return;
                 }
+                &Self::Sign(k, bits) => {
+                    let at = input(k);
+                    dispatch!(signs(bits: [u16; 2], n: usize, at: *const u16, to: *mut u16));
+                    return;
+                }
                 &Self::OfClass(k, op, infinite) => {
                     let (at, to) = (input(k), p.v.out.cast::<u8>().add(first));
                     dispatch!(classes(op: Op, infinite: u16, n: usize, at: *const u16, to: *mut u8));
@@ -172,6 +179,39 @@ unsafe fn operand(p: &Plan<'_>, from: From, input: impl Fn(usize) -> *const u16)
         From::Input(k) if p.dense[k] || p.out.inner_step(k) == 1 => Operand::Lies(input(k)),
         From::Input(k) => Operand::One(input(k)),
     }
+}
+
+/// The selections by which one input's elements are compared with 0 on both sides.
+fn sign(p: &Plan<'_>) -> Option<Narrow> {
+    let bits = match p.out_kind {
+        Kind::F16 => [0x7c00, 0x3c00],
+        Kind::BF16 => [0x7f80, 0x3f80],
+        _ => return None,
+    };
+    let [below, above] = p.ops else {
+        return None;
+    };
+    let (inputs, first) = (p.v.inputs, p.v.inputs + p.v.constants);
+    let number = |k: i32| {
+        let constant = (inputs..first).contains(&k);
+        // SAFETY: constants are eight bytes each, and `k` is one of them.
+        constant.then(|| unsafe { p.v.values.add((k - inputs) as usize).cast::<f32>().read() })
+    };
+    let selects = |op: &super::RxSweepOp| {
+        op.op() == Op::SelectLt
+            && op.argument(0) == Some(Kind::F32)
+            && op.result() == Some(Kind::F32)
+    };
+    let (a, b) = (below.args, above.args);
+    let matches = inputs == 1
+        && p.v.reduced == 0
+        && Kind::of(p.kinds[0]) == Some(p.out_kind)
+        && lies(p, 0)
+        && selects(below)
+        && selects(above)
+        && [a[0], b[1], b[3]] == [0, 0, first + below.dst]
+        && [a[1], a[2], a[3], b[0], b[2]].map(number) == [0.0, -1.0, 0.0, 0.0, 1.0].map(Some);
+    matches.then_some(Narrow::Sign(0, bits))
 }
 
 /// Operations that are done in registers, where all of a sweep's are.
@@ -229,6 +269,21 @@ fn chain(p: &Plan<'_>) -> Option<Chain> {
     }
     chain.round_once();
     Some(chain)
+}
+
+/// Writes the signs of `n` narrow floats as such, by their bits; that of NaN is 0.
+#[inline(always)]
+#[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
+unsafe fn signs<S: Simd>([infinite, one]: [u16; 2], n: usize, from: *const u16, to: *mut u16) {
+    for i in 0..n {
+        // SAFETY: both have `n` elements.
+        unsafe {
+            let x = *from.add(i);
+            // What is between 0 and NaN is not 0.
+            let some = (x & !SIGN).wrapping_sub(1) < infinite;
+            *to.add(i) = if some { x & SIGN | one } else { 0 };
+        }
+    }
 }
 
 /// Writes whether `n` narrow floats are of a class, by their bits.
