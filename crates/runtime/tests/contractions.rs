@@ -205,7 +205,7 @@ fn lines_of_images_are_what_loops_give() {
                 (o as usize, [0, c * 4, d * h * w]),
                 (d as usize, [plane, 0, h * w]),
                 (h as usize, [wide, 0, w]),
-                ((w - 1) as usize, [1, 0, 1]),
+                (w as usize, [1, 0, 1]),
                 (c as usize, [plane * d, 4, 0]),
             ];
             first.extend(taps);

@@ -456,13 +456,14 @@ unsafe fn one<S: Wide, T: Sums<S> + PartialEq>(
                             (from.cast_const(), &NEXT[..], &block.steps[0][..deep])
                         }
                     };
+                    let packed = !w.rows_lie && w.line.is_none();
                     match (each, nv) {
-                        (8, 1) => tile::<S, T, 8, 1>(left, right, to, more),
-                        (8, 2) => tile::<S, T, 8, 2>(left, right, to, more),
-                        (8, _) => tile::<S, T, 8, 3>(left, right, to, more),
-                        (_, 1) => tile::<S, T, 4, 1>(left, right, to, more),
-                        (_, 2) => tile::<S, T, 4, 2>(left, right, to, more),
-                        _ => tile::<S, T, 4, 3>(left, right, to, more),
+                        (8, 1) => either::<S, T, 8, 1>(packed, left, right, to, more),
+                        (8, 2) => either::<S, T, 8, 2>(packed, left, right, to, more),
+                        (8, _) => either::<S, T, 8, 3>(packed, left, right, to, more),
+                        (_, 1) => either::<S, T, 4, 1>(packed, left, right, to, more),
+                        (_, 2) => either::<S, T, 4, 2>(packed, left, right, to, more),
+                        _ => either::<S, T, 4, 3>(packed, left, right, to, more),
                     }
                 }
             }
@@ -499,16 +500,36 @@ unsafe fn put<T: Sum>(
     }
 }
 
-/// Sums `MR` rows by `NV` vectors, with `more` onto the sums that are there. Of the left operand the
-/// rows' offsets are given, of both the offsets along the common axes.
+/// A tile of packed panels, whose offsets need no registers, or of any.
 #[inline(always)]
-#[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
-unsafe fn tile<S: Wide, T: Sums<S>, const MR: usize, const NV: usize>(
-    (a, rows, along_a): (*const T, &[isize], &[isize]),
-    (b, along_b): (*const T, &[isize]),
+unsafe fn either<S: Wide, T: Sums<S>, const MR: usize, const NV: usize>(
+    packed: bool,
+    left: (*const T, &[isize], &[isize]),
+    right: (*const T, &[isize]),
     sums: &[*mut T],
     more: bool,
 ) {
+    // SAFETY: as for `tile`.
+    unsafe {
+        match packed {
+            true => tile::<S, T, MR, NV, true>(left, right, sums, more),
+            false => tile::<S, T, MR, NV, false>(left, right, sums, more),
+        }
+    }
+}
+
+/// Sums `MR` rows by `NV` vectors, with `more` onto the sums that are there. Of the left operand the
+/// rows' offsets are given, of both the offsets along the common axes; they are those of panels if
+/// both are `PACKED`.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
+unsafe fn tile<S: Wide, T: Sums<S>, const MR: usize, const NV: usize, const PACKED: bool>(
+    (mut a, rows, along_a): (*const T, &[isize], &[isize]),
+    (mut b, along_b): (*const T, &[isize]),
+    sums: &[*mut T],
+    more: bool,
+) {
+    let width = NV * <T as Sums<S>>::V::LANES;
     // SAFETY: both operands have elements at the offsets, the right one vectors; so many rows of sums
     // have the vectors.
     unsafe {
@@ -516,19 +537,26 @@ unsafe fn tile<S: Wide, T: Sums<S>, const MR: usize, const NV: usize>(
         let mut apart = [0; MR];
         apart.copy_from_slice(&rows[..MR]);
         for (&p, &q) in along_a.iter().zip(along_b) {
-            let (mut a, b) = (a.offset(p), b.offset(q));
+            let (mut left, right) = match PACKED {
+                true => (a, b),
+                false => (a.offset(p), b.offset(q)),
+            };
             let mut row = [<T as Sums<S>>::V::splat(T::default()); NV];
             for v in 0..NV {
-                row[v] = <T as Sums<S>>::V::load(b.add(v * <T as Sums<S>>::V::LANES));
+                row[v] = <T as Sums<S>>::V::load(right.add(v * <T as Sums<S>>::V::LANES));
             }
             for i in 0..MR {
-                let x = <T as Sums<S>>::V::splat(*a.offset(apart[i]));
+                let at = if PACKED { i as isize } else { apart[i] };
+                let x = <T as Sums<S>>::V::splat(*left.offset(at));
                 for v in 0..NV {
                     acc[i][v] = x.fma(row[v], acc[i][v]);
                     if MR * NV >= CROWDED {
-                        a = <T as Sums<S>>::V::pinned(a, &mut acc[i][v]);
+                        left = <T as Sums<S>>::V::pinned(left, &mut acc[i][v]);
                     }
                 }
+            }
+            if PACKED {
+                (a, b) = (left.add(ROWS), b.add(width));
             }
         }
         for i in 0..MR {
