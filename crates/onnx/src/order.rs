@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::proto::NodeProto;
 
 /// Returns the nodes with every one after those whose results it takes. Otherwise they stay in their
-/// order. Of nodes that take each other's results the first one comes first.
+/// order, and all do if some take each other's results, of which there is no order.
 pub fn ordered(nodes: &[NodeProto]) -> Vec<&NodeProto> {
     let mut givers: FxHashMap<&str, usize> = FxHashMap::default();
     for (i, node) in nodes.iter().enumerate() {
@@ -21,6 +21,7 @@ pub fn ordered(nodes: &[NodeProto]) -> Vec<&NodeProto> {
         names.filter_map(|name| givers.get(name).copied()).collect()
     };
     let mut met = vec![false; nodes.len()];
+    let mut done = vec![false; nodes.len()];
     let mut out = Vec::with_capacity(nodes.len());
     for first in 0..nodes.len() {
         if std::mem::replace(&mut met[first], true) {
@@ -33,8 +34,10 @@ pub fn ordered(nodes: &[NodeProto]) -> Vec<&NodeProto> {
                 Some(next) if !std::mem::replace(&mut met[next], true) => {
                     open.push((next, reversed(needs(next))));
                 }
+                Some(next) if !done[next] => return nodes.iter().collect(),
                 Some(_) => {}
                 None => {
+                    done[*node] = true;
                     out.push(&nodes[*node]);
                     open.pop();
                 }
