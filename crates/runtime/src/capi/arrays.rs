@@ -15,6 +15,12 @@ fn count(n: impl TryInto<usize>) -> usize {
     n.try_into().unwrap_or(0)
 }
 
+/// Returns a number of elements of an array; none for more than memory holds.
+fn whole<T>(n: impl TryInto<usize>) -> usize {
+    let most = isize::MAX as usize / size_of::<T>();
+    Some(count(n)).filter(|&n| n <= most).unwrap_or(0)
+}
+
 /// Defines functions of each element of an array: `name => kernel;`.
 macro_rules! element_wise {
     ($($name:ident => $kernel:path;)*) => {$(
@@ -94,7 +100,7 @@ macro_rules! conversions {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(n: i64, x: *const $from, y: *mut $to) {
             // SAFETY: both have `n` elements and do not overlap.
-            let (x, y) = unsafe { (slice(x, n), slice_mut(y, n)) };
+            let (x, y) = unsafe { (slice(x, whole::<$from>(n)), slice_mut(y, whole::<$to>(n))) };
             $kernel($brain, x, y);
         }
     )*};
@@ -173,8 +179,8 @@ pub unsafe extern "C" fn rx_reduce_f32(
         // SAFETY: these are the elements of both, which do not overlap.
         let (x, y) = unsafe {
             (
-                slice(x, results.saturating_mul(axis)),
-                slice_mut(y, results),
+                slice(x, whole::<f32>(results.saturating_mul(axis))),
+                slice_mut(y, whole::<f32>(results)),
             )
         };
         reduce::reduce(context, op, sizes, x, y)
@@ -243,7 +249,7 @@ pub unsafe extern "C" fn rx_transpose(
         let size = count(elem_size);
         // SAFETY: both lists have `ndim` numbers.
         let (shape, axes) = unsafe { (extents(ndim, src_shape), slice(axes, ndim)) };
-        let bytes = strided::compact_bytes(size, shape).unwrap_or(usize::MAX);
+        let bytes = whole::<u8>(strided::compact_bytes(size, shape).unwrap_or(usize::MAX));
         // SAFETY: both arrays have as many bytes, and do not overlap.
         let (src, dst) = unsafe { (slice(src.cast(), bytes), slice_mut(dst.cast(), bytes)) };
         strided::transpose(context, size, shape, axes, src, dst)
@@ -256,7 +262,7 @@ pub unsafe extern "C" fn rx_transpose(
 /// `element` has `elem_size` bytes and `dst` `n` times as many.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_fill(elem_size: i32, n: i64, element: *const c_void, dst: *mut c_void) {
-    let bytes = count(elem_size).saturating_mul(count(n));
+    let bytes = whole::<u8>(count(elem_size).saturating_mul(count(n)));
     // SAFETY: `element` has one element's bytes, and `dst` those of `n`.
     let (element, dst) = unsafe {
         (
