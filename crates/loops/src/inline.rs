@@ -198,7 +198,10 @@ fn apart_of_moves(program: &Program, readers: &Readers, c: &Compute) -> bool {
     };
     let part = |index: &Ex| matches!(index.kind(), ExKind::Binary(BinOp::Add | BinOp::Mul, _, n) if n.as_int().is_some());
     let (joined, divided) = (joins(c), only_picks(&c.value) && uneven(&c.value));
-    let (gathered, folded) = (gathers(&c.value), folds(c));
+    let gathered = gathers(&c.value);
+    // An image that is resized is copied by tables, in any order of its axes.
+    let resized = matches!(c.value.kind(), ExKind::Load(_, index) if index.iter().any(by_float));
+    let folded = folds(c) && !resized;
     let rows = gathers_rows(program, c);
     readers.stages(c.out).any(|k| match &program.stages[k] {
         Stage::Compute(r) if only_picks(&r.value) => {
