@@ -4,8 +4,8 @@ use relax_base::Id;
 use rustc_hash::FxHashMap;
 
 use crate::{
-    Buf, Compute, Ex, ExKind, Hint, Program, Reduce, Role, Stage, Stmt, TensorRef, Var, map_expr,
-    statements, substitute, visit_expr,
+    Buf, Compute, Ex, ExKind, Hint, Program, Reduce, Role, Stage, Stmt, TensorRef, Var, has_loads,
+    map_expr, statements, substitute, visit_expr,
 };
 
 /// Copies the stages of `part` into `program`, reading `inputs`; returns the outputs. `given` are
@@ -284,15 +284,10 @@ fn statement(
 /// The buffers that a program reads or writes at indices that depend on elements of buffers.
 fn read_by_data(program: &Program) -> Vec<Buf> {
     let mut found = Vec::new();
-    let has_load = |e: &Ex| {
-        let mut any = false;
-        visit_expr(e, |x| any |= matches!(x.kind(), ExKind::Load(..)));
-        any
-    };
     let mut see = |e: &Ex| {
         visit_expr(e, |x| {
             if let ExKind::Load(buf, index) = x.kind()
-                && index.iter().any(has_load)
+                && index.iter().any(has_loads)
             {
                 found.push(*buf);
             }

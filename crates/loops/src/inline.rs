@@ -4,8 +4,8 @@ use relax_tensor::DType;
 
 use crate::extents::{elements, simplify_indices};
 use crate::{
-    BinOp, Buf, Compute, Ex, ExKind, Program, Readers, Role, Stage, Var, inline_compute_into,
-    visit_expr,
+    BinOp, Buf, Compute, Ex, ExKind, Program, Readers, Role, Stage, Var, has_loads,
+    inline_compute_into, visit_expr,
 };
 
 /// Brings a program to the form in which groups of operators are compiled: computations that need no
@@ -224,8 +224,8 @@ fn apart_of_moves(program: &Program, readers: &Readers, c: &Compute) -> bool {
     })
 }
 
-/// Returns whether a stage takes elements at places that are chosen by position (mirrored at an
-/// edge): a copy goes piece by piece, but code that computes with what it finds chooses for each
+/// Returns whether a stage takes elements at places that are chosen by position (mirrored or held at
+/// an edge, those of an image that is resized): a copy goes piece by piece, but code that computes with what it finds chooses for each
 /// element.
 fn folds(c: &Compute) -> bool {
     let ExKind::Load(_, index) = c.value.kind() else {
@@ -257,9 +257,7 @@ fn gathers_rows(program: &Program, c: &Compute) -> bool {
         return false;
     };
     let row = program.bufs[*from].shape.last().and_then(Ex::as_int);
-    let mut by_element = false;
-    visit_expr(last, |x| by_element |= matches!(x.kind(), ExKind::Load(..)));
-    gathers(&c.value) && moves(last, *v) && !by_element && row.is_none_or(|n| n >= ROW)
+    gathers(&c.value) && moves(last, *v) && !has_loads(last) && row.is_none_or(|n| n >= ROW)
 }
 
 /// Returns whether an element is another buffer's at a place that a third one says.
@@ -267,11 +265,7 @@ fn gathers(e: &Ex) -> bool {
     let ExKind::Load(_, index) = e.kind() else {
         return false;
     };
-    let mut by_element = false;
-    for i in index {
-        visit_expr(i, |x| by_element |= matches!(x.kind(), ExKind::Load(..)));
-    }
-    by_element
+    index.iter().any(has_loads)
 }
 
 /// Elements from which on joined tensors are copied piece by piece: where the piece is determined

@@ -246,7 +246,8 @@ pub fn inline_compute_into(
     Ok(())
 }
 
-fn inlined(e: &Ex, c: &Compute) -> Ex {
+/// Returns an expression with what a computation gives in place of its elements.
+pub(crate) fn inlined(e: &Ex, c: &Compute) -> Ex {
     map_expr(e, |e| match e.kind() {
         ExKind::Load(buf, index) if *buf == c.out => {
             let of: FxHashMap<Var, &Ex> = c.axes.iter().copied().zip(index).collect();

@@ -92,6 +92,13 @@ pub fn axes_of(e: &Ex, axes: &[Var]) -> Vec<usize> {
     found
 }
 
+/// Returns whether an expression reads elements.
+pub(crate) fn has_loads(e: &Ex) -> bool {
+    let mut found = false;
+    visit_expr(e, |x| found |= matches!(x.kind(), ExKind::Load(..)));
+    found
+}
+
 /// Visits every statement of a block, each before those of its own blocks.
 pub(crate) fn visit_stmts_mut(block: &mut [Stmt], f: &mut dyn FnMut(&mut Stmt)) {
     let mut work = vec![block];

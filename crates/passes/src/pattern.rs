@@ -9,10 +9,12 @@
 //!
 //! Invariant: patterns are as deep as the source of a pass writes them; matching may recurse.
 
+use relax_base::Diagnostics;
 use relax_ir::{ExprId, OpId};
 use relax_ops::{Fusion, registry};
 use rustc_hash::FxHashMap;
 
+use crate::PassCx;
 use crate::edit::{Edit, OpCall};
 
 /// A pattern of expressions. Slots are numbered; a slot that occurs twice must match the same
@@ -222,6 +224,18 @@ impl Rules {
             mine.dedup();
         }
         this
+    }
+
+    /// Runs a pass that consists of rules: applies them everywhere until none applies, and counts what
+    /// they did.
+    ///
+    /// # Errors
+    /// The module has type errors.
+    pub fn run(self, cx: &mut PassCx<'_>, what: &'static str) -> Result<(), Diagnostics> {
+        let typing = cx.typing()?;
+        let count = self.fixpoint(&mut Edit::new(cx.module, &typing));
+        cx.count(what, count);
+        Ok(())
     }
 
     fn apply(&self, edit: &mut Edit<'_>, e: ExprId) -> Option<ExprId> {

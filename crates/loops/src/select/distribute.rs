@@ -4,11 +4,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::private::{expand, mentioned, shared};
 use super::statement::{computation, writes};
-use super::strided::has_loads;
 use super::versions::{Reads, overwrites};
 use crate::accumulation::Accumulation;
 use crate::raise::peel;
-use crate::{Buf, Ex, ExKind, Mark, Program, Stmt, Var, map_stmts, substitute, visit_accesses};
+use crate::{
+    Buf, Ex, ExKind, Mark, Program, Stmt, Var, has_loads, map_stmts, substitute, visit_accesses,
+};
 
 /// Returns the statements that a loop is equal to if what is in it is computed one after the other,
 /// each for all iterations; `None` where that is another result, or where there is one statement.

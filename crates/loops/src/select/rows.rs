@@ -2,6 +2,7 @@
 
 use relax_tensor::DType;
 
+use crate::lower::inlined;
 use crate::{
     BinOp, Buf, Combiner, Compute, Ex, ExKind, Hint, Program, Stage, UnOp, Var, substitute,
 };
@@ -55,10 +56,7 @@ fn element(value: &Ex, at: &[Var]) -> Option<Buf> {
 fn stored(program: &Program, c: &Compute, value: &Ex) -> Ex {
     let own = element(value, &c.axes).and_then(|buf| program.stage_of(buf));
     match own.filter(|s| s.reduce.is_none()) {
-        Some(stage) => substitute(&stage.value, &|v| {
-            let k = stage.axes.iter().position(|a| *a == v)?;
-            Some(Ex::var(c.axes[k], DType::I64))
-        }),
+        Some(stage) => inlined(value, stage),
         None => value.clone(),
     }
 }

@@ -1,10 +1,11 @@
 //! What a statement of a nest is on its own: the computation of a whole buffer, and which buffers it
 //! writes.
 
-use super::strided::{affine, has_loads, inside};
+use super::strided::{affine, inside};
 use crate::stages::stored;
 use crate::{
-    Buf, Combiner, Compute, Ex, ExKind, Program, Reduce, Stmt, Var, raise_nest, visit_expr,
+    Buf, Combiner, Compute, Ex, ExKind, Program, Reduce, Stmt, Var, has_loads, raise_nest,
+    visit_expr,
 };
 
 /// Returns the computation that a statement is, if it reads nothing outside of its buffers: the

@@ -104,10 +104,3 @@ pub fn inside((steps, rest): &(Vec<Ex>, Ex), extent: &Ex, axes: &[(Var, Ex)]) ->
     }
     low >= 0 && high < n
 }
-
-/// Returns whether an expression reads elements.
-pub fn has_loads(e: &Ex) -> bool {
-    let mut found = false;
-    visit_expr(e, |x| found |= matches!(x.kind(), ExKind::Load(..)));
-    found
-}

@@ -9,9 +9,9 @@ use rustc_hash::FxHashMap;
 
 use super::lines::is_element;
 use super::operations::{Form, Op, Operand, Operations, Split, Vectors, selection, side_by_side};
-use super::strided::{Strided, affine, has_loads, inside};
+use super::strided::{Strided, affine, inside};
 use crate::extents::elements;
-use crate::{BinOp, Buf, Combiner, Compute, Ex, ExKind, Program, UnOp, Var, visit_expr};
+use crate::{BinOp, Buf, Combiner, Compute, Ex, ExKind, Program, UnOp, Var, has_loads, visit_expr};
 
 /// The maximum number of inputs.
 pub const INPUTS: usize = 32;

@@ -20,11 +20,8 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
 }];
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
-    let typing = cx.typing()?;
     let rules = Rules::new(vec![(op(&["nn.bias_add"], [x(0), x(1)]), bias_as_sum)]);
-    let n = rules.fixpoint(&mut Edit::new(cx.module, &typing));
-    cx.count("operators replaced", n);
-    Ok(())
+    rules.run(cx, "operators replaced")
 }
 
 /// Adds the bias, reshaped with an axis of extent 1 for each axis of the data after its own.

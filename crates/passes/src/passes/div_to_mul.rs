@@ -20,11 +20,8 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
 }];
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
-    let typing = cx.typing()?;
     let rules = Rules::new(vec![(op(&["divide"], [x(0), c(1)]), as_product)]);
-    let n = rules.fixpoint(&mut Edit::new(cx.module, &typing));
-    cx.count("divisions replaced", n);
-    Ok(())
+    rules.run(cx, "divisions replaced")
 }
 
 /// Returns `x * (1 / c)`, if each `1 / c` is exact.

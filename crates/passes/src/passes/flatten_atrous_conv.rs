@@ -25,7 +25,6 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
 }];
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
-    let typing = cx.typing()?;
     let between = |conv: Pat| op(&["nn.batch_to_space_nd"], [conv.keep(2)]);
     let split = || op(&["nn.space_to_batch_nd"], [x(0)]).keep(1);
     let rules = Rules::new(vec![
@@ -49,9 +48,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
             dilate,
         ),
     ]);
-    let n = rules.fixpoint(&mut Edit::new(cx.module, &typing));
-    cx.count("convolutions dilated", n);
-    Ok(())
+    rules.run(cx, "convolutions dilated")
 }
 
 fn dilate(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {

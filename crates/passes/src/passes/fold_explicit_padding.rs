@@ -25,7 +25,6 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
 }];
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
-    let typing = cx.typing()?;
     let padded = || op(&["nn.pad"], [x(0), c(1)]).keep(2);
     let convolutions = &["nn.conv1d", "nn.conv2d", "nn.conv3d"];
     let pools = &["nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d"];
@@ -35,9 +34,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         }),
         (op(pools, [padded()]), average),
     ]);
-    let n = rules.fixpoint(&mut Edit::new(cx.module, &typing));
-    cx.count("paddings folded", n);
-    Ok(())
+    rules.run(cx, "paddings folded")
 }
 
 fn average(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {

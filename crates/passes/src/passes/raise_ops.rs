@@ -31,10 +31,7 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
 }];
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
-    let typing = cx.typing()?;
-    let n = Rules::new(rules()).fixpoint(&mut Edit::new(cx.module, &typing));
-    cx.count("operators raised", n);
-    Ok(())
+    Rules::new(rules()).run(cx, "operators raised")
 }
 
 /// Slots: 0 the data, 1 its mean or maximum, 2 what the second reduction reads, 3 that reduction, 4
@@ -214,16 +211,6 @@ impl Rows {
         })
     }
 
-    /// Returns a vector of a row's length by an operator that takes nothing but its shape.
-    fn filled(&self, e: &mut Edit<'_>, f: &Found, by: &'static str) -> ExprId {
-        let given = [
-            ("shape", AttrValue::ints(&[self.count])),
-            ("dtype", AttrValue::DType(self.dtype)),
-        ];
-        let span = e.m.span(f.root);
-        e.call(by, &[], &given, span)
-    }
-
     /// Returns the call of a normalisation over the last axis.
     fn call(&self, e: &mut Edit<'_>, f: &Found, name: &'static str, args: &[ExprId]) -> ExprId {
         let epsilon = AttrValue::Float(self.epsilon);
@@ -232,10 +219,20 @@ impl Rows {
     }
 }
 
+/// Returns a scale of ones and a shift of zeros.
+fn neutral(e: &mut Edit<'_>, f: &Found, dtype: DType, count: i64) -> [ExprId; 2] {
+    let given = [
+        ("shape", AttrValue::ints(&[count])),
+        ("dtype", AttrValue::DType(dtype)),
+    ];
+    let span = e.m.span(f.root);
+    ["ones", "zeros"].map(|by| e.call(by, &[], &given, span))
+}
+
 /// `(x - mean) / sqrt(variance + epsilon)`.
 fn layer_norm(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     let rows = Rows::of(e, f)?;
-    let (scale, shift) = (rows.filled(e, f, "ones"), rows.filled(e, f, "zeros"));
+    let [scale, shift] = neutral(e, f, rows.dtype, rows.count);
     Some(rows.call(e, f, LAYER_NORM, &[rows.data, scale, shift]))
 }
 
@@ -250,7 +247,7 @@ fn folded_norm(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
 /// `x / sqrt(mean(x * x) + epsilon)`.
 fn rms_norm(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     let rows = Rows::of(e, f)?;
-    let scale = rows.filled(e, f, "ones");
+    let [scale, _] = neutral(e, f, rows.dtype, rows.count);
     Some(rows.call(e, f, RMS_NORM, &[rows.data, scale]))
 }
 
@@ -260,20 +257,15 @@ fn group_norm(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     let dtype = wide(e, data)?;
     let (whole, groups) = (e.extents(data)?, e.extents(f.get(2))?);
     let call = e.op_call(f.get(3))?;
-    let neutral = all_are(e, f.maybe(6), 1.0) && all_are(e, f.maybe(8), 0.0);
+    let plain = all_are(e, f.maybe(6), 1.0) && all_are(e, f.maybe(8), 0.0);
     let same = e.same_type(data, f.root) && e.attr(&call, "axis").as_int() == Some(1);
     let ([n, channels, ..], [batch, count, _]) = (&whole[..], &groups[..]) else {
         return None;
     };
-    if !(neutral && same && n == batch && *count > 0 && channels % count == 0) {
+    if !(plain && same && n == batch && *count > 0 && channels % count == 0) {
         return None;
     }
-    let shape = [
-        ("shape", AttrValue::ints(&[*channels])),
-        ("dtype", AttrValue::DType(dtype)),
-    ];
-    let scale = e.call("ones", &[], &shape, span);
-    let shift = e.call("zeros", &[], &shape, span);
+    let [scale, shift] = neutral(e, f, dtype, *channels);
     let given = [
         ("num_groups", AttrValue::Int(*count)),
         ("axis", AttrValue::Int(1)),

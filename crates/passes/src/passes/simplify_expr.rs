@@ -32,10 +32,7 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
 }];
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
-    let typing = cx.typing()?;
-    let n = Rules::new(rules()).fixpoint(&mut Edit::new(cx.module, &typing));
-    cx.count("rules applied", n);
-    Ok(())
+    Rules::new(rules()).run(cx, "rules applied")
 }
 
 fn rules() -> Vec<(Pat, Rewrite)> {

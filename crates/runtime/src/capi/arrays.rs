@@ -8,12 +8,7 @@ use crate::kernels::math::Math;
 use crate::kernels::{convert, functions, lookup, reduce, rows, strided, vmath};
 use crate::tensor::extents;
 
-use super::{slice, slice_mut};
-
-/// Returns a number of elements; none for less.
-fn count(n: impl TryInto<usize>) -> usize {
-    n.try_into().unwrap_or(0)
-}
+use super::{count, slice, slice_mut};
 
 /// Returns a number of elements of an array; none for more than memory holds.
 fn whole<T>(n: impl TryInto<usize>) -> usize {

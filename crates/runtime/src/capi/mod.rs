@@ -52,6 +52,11 @@ unsafe fn text<'a>(text: *const c_char) -> Cow<'a, str> {
     unsafe { CStr::from_ptr(text) }.to_string_lossy()
 }
 
+/// Returns a number of elements; none for less.
+fn count(n: impl TryInto<usize>) -> usize {
+    n.try_into().unwrap_or(0)
+}
+
 /// Returns elements as a slice, as [`slice`] does, or records that there are none at the pointer,
 /// which is null or not aligned to them. For no elements it may be anything.
 ///

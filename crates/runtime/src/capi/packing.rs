@@ -6,10 +6,7 @@ use crate::kernels::conv::{self, RxConv2dF32};
 use crate::kernels::gemm::pack;
 use crate::kernels::integer::fused::{self, RxConv2dQ8};
 
-/// Returns a number of elements; none for less.
-fn count(n: i64) -> usize {
-    usize::try_from(n).unwrap_or(0)
-}
+use super::count;
 
 /// Floats of a packed B.
 #[unsafe(no_mangle)]
