@@ -30,6 +30,8 @@ sys.path.insert(0, str(ROOT / "benches"))
 from processor import processor  # noqa: E402
 
 PEERS = ["ONNX Runtime", "OpenVINO", "TVM", "IREE", "JAX"]
+#: A system that takes this many times as long as the fastest has one turn: further ones would not change a ratio.
+SLOW = 10
 
 
 def in_venv(folder):
@@ -194,11 +196,12 @@ def measure(systems, workload, graph, rounds, seconds, before, copied):
         found[s.name] = s.load(workload)
         if "error" in found[s.name]:
             print(f"  {s.name}: {found[s.name]['error']}", flush=True)
-    runs = {}
+    runs, once = {}, {}
     for turn in range(rounds + 1):
         for s in systems:
             entry = found[s.name]
-            if "error" in entry:
+            slow = s.name != "Relax" and once.get(s.name, 0) > SLOW * min(once.values(), default=0)
+            if "error" in entry or (turn > 1 and slow):
                 continue
             beside = moved and turn and s.name == "Relax"
             bandwidth = copied(moved // 2) if beside else None
@@ -211,6 +214,7 @@ def measure(systems, workload, graph, rounds, seconds, before, copied):
             if turn == 0:
                 # The first turn says how many runs a turn may have.
                 runs[s.name] = max(1, min(2000, int(seconds / max(least * share, 1e-6))))
+                once[s.name] = least
                 continue
             entry.setdefault("least", []).append(least)
             if beside:
@@ -335,8 +339,9 @@ def least(entry):
 
 
 def spread(entry):
-    """How much more than the shortest run the middle round's shortest took."""
-    return statistics.median(entry["least"]) / least(entry) - 1
+    """How much more than the shortest run the middle round's shortest took, as the table says it."""
+    more = statistics.median(entry["least"]) / least(entry) - 1
+    return f" +{100 * more:.0f}%" if len(entry["least"]) > 1 else ""
 
 
 def page(results, graphs, tree, alone, splits, networks, gflops, bandwidth, args, load, about):
@@ -353,7 +358,8 @@ def page(results, graphs, tree, alone, splits, networks, gflops, bandwidth, args
         f"One thread reaches {f'{gflops:.0f} GFLOP/s' if gflops else 'an unmeasured rate'} of fused multiply-adds"
         f" and copies {bandwidth:.1f} GB/s.", "",
         f"Each cell is the shortest run of {args.rounds} rounds in which the systems take turns; `+` is how much longer the "
-        "shortest run of the middle round took. Medians would tell how busy the machine was. *Ratio* is the fastest other "
+        "shortest run of the middle round took. Medians would tell how busy the machine was. A system that takes "
+        f"{SLOW} times as long as the fastest has one turn. *Ratio* is the fastest other "
         "system's time by ours: above 1 ours is faster. *Share* is the part of the measured peak that ours reaches on one "
         "thread: of arithmetic (a convolution by fewer products may exceed it), or, for workloads that memory limits, of a copy "
         "of as many bytes, the faster of numpy's and one that writes past the caches, measured before and after each turn. With T "
@@ -377,7 +383,7 @@ def page(results, graphs, tree, alone, splits, networks, gflops, bandwidth, args
                 if not took:
                     cells.append("fails" if "error" in e else "–")
                     continue
-                cells.append(f"{show(took)} +{100 * spread(e):.0f}%" + (" ≠" if e.get("agrees") is False else ""))
+                cells.append(f"{show(took)}{spread(e)}" + (" ≠" if e.get("agrees") is False else ""))
                 if name != "Relax":
                     best = min(best or took, took)
                     if ours := least(found.get("Relax", {})):

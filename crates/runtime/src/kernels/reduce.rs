@@ -3,6 +3,8 @@
 //! Elements are combined in blocks of `BLOCK`, and the blocks pairwise, as the bits of a binary
 //! counter carry: the error grows with the logarithm of the length, and no memory is needed.
 
+use std::mem::MaybeUninit;
+
 use crate::c_enumeration;
 use crate::context::{RxContext, Status};
 use crate::kernels::simd::{Simd, dispatch};
@@ -81,37 +83,57 @@ impl Op {
 }
 
 /// Partial results of 2^i blocks each, as the bits of a counter.
-struct Counter<T> {
-    slots: [T; 48],
+///
+/// Invariant: the slots of the bits that `blocks` has are written. No other is: most lines are
+/// shorter than what writing all of them would take.
+struct Counter<S, const NV: usize> {
+    op: Op,
+    start: [S; NV],
+    slots: [MaybeUninit<[S; NV]>; 48],
     blocks: usize,
 }
 
-impl<T: Copy> Counter<T> {
+impl<S: Simd, const NV: usize> Counter<S, NV> {
     #[inline(always)]
-    fn new(start: T) -> Self {
+    fn new(op: Op, start: [S; NV]) -> Self {
         Self {
-            slots: [start; 48],
+            op,
+            start,
+            slots: [MaybeUninit::uninit(); 48],
             blocks: 0,
         }
     }
 
     #[inline(always)]
-    fn push(&mut self, mut value: T, both: impl Fn(T, T) -> T) {
+    unsafe fn both(&self, mut a: [S; NV], b: [S; NV]) -> [S; NV] {
+        for (a, b) in a.iter_mut().zip(b) {
+            // SAFETY: the caller has the instruction set.
+            *a = unsafe { self.op.both(*a, b) };
+        }
+        a
+    }
+
+    /// Adds a block's result.
+    #[inline(always)]
+    unsafe fn push(&mut self, mut value: [S; NV]) {
         let mut bit = 0;
         while self.blocks >> bit & 1 == 1 {
-            value = both(self.slots[bit], value);
+            // SAFETY: the caller has the instruction set; the bit's slot is written.
+            value = unsafe { self.both(self.slots[bit].assume_init(), value) };
             bit += 1;
         }
-        self.slots[bit] = value;
+        self.slots[bit].write(value);
         self.blocks += 1;
     }
 
+    /// Returns the result of all blocks.
     #[inline(always)]
-    fn total(self, start: T, both: impl Fn(T, T) -> T) -> T {
-        let mut total = start;
-        for (bit, slot) in self.slots.into_iter().enumerate() {
+    unsafe fn total(&self) -> [S; NV] {
+        let mut total = self.start;
+        for (bit, slot) in self.slots.iter().enumerate() {
             if self.blocks >> bit & 1 == 1 {
-                total = both(slot, total);
+                // SAFETY: as in `push`.
+                total = unsafe { self.both(slot.assume_init(), total) };
             }
         }
         total
@@ -124,8 +146,7 @@ unsafe fn line<S: Simd>(op: Op, n: usize, x: *const f32) -> f32 {
     // SAFETY: `x` has `n` floats.
     unsafe {
         let start = S::splat(op.start());
-        let both = |a: S, b: S| op.both(a, b);
-        let mut counter = Counter::new(start);
+        let mut counter = Counter::new(op, [start]);
         let mut i = 0;
         // Four independent chains of additions within a block.
         while i + 4 * S::LANES <= n {
@@ -137,10 +158,11 @@ unsafe fn line<S: Simd>(op: Op, n: usize, x: *const f32) -> f32 {
                 }
                 i += 4 * S::LANES;
             }
-            counter.push(both(both(acc[0], acc[1]), both(acc[2], acc[3])), both);
+            let pairs = [op.both(acc[0], acc[1]), op.both(acc[2], acc[3])];
+            counter.push([op.both(pairs[0], pairs[1])]);
         }
         let mut lanes = [op.start(); 16];
-        counter.total(start, both).store(lanes.as_mut_ptr());
+        counter.total()[0].store(lanes.as_mut_ptr());
         let mut width = S::LANES;
         while width > 1 {
             width /= 2;
@@ -171,14 +193,7 @@ unsafe fn strip<S: Simd, const NV: usize>(
     // SAFETY: `x` has `NV` vectors in each row of the axis.
     unsafe {
         let start = [S::splat(op.start()); NV];
-        let both = |a: [S; NV], b: [S; NV]| {
-            let mut c = a;
-            for v in 0..NV {
-                c[v] = op.both(a[v], b[v]);
-            }
-            c
-        };
-        let mut counter = Counter::new(start);
+        let mut counter = Counter::new(op, start);
         let mut i = 0;
         while i < axis {
             let end = (i + BLOCK).min(axis);
@@ -196,9 +211,9 @@ unsafe fn strip<S: Simd, const NV: usize>(
                 }
                 i += 1;
             }
-            counter.push(acc, both);
+            counter.push(acc);
         }
-        counter.total(start, both)
+        counter.total()
     }
 }
 

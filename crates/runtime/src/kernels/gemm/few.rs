@@ -95,6 +95,10 @@ unsafe fn dot4<S: Simd>(k: usize, a: *const f32, b: *const f32, step: isize) -> 
             }
             p += part;
         }
-        acc.map(|[x, y]| x.add(y).sum())
+        let mut sums = [0.0; 4];
+        for (sum, [x, y]) in sums.iter_mut().zip(acc) {
+            *sum = x.add(y).sum();
+        }
+        sums
     }
 }

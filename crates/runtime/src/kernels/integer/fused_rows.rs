@@ -5,8 +5,7 @@
 //! quads. What lies outside of the image is read elsewhere, where only zero points are.
 #![allow(clippy::needless_range_loop)] // Indices keep sums out of memory.
 
-use super::fused_scales::{Finish, MOST};
-use super::fused_tile::PANEL;
+use super::fused_scales::{Finish, MOST, PANEL};
 use super::fused_vectors::Wide;
 
 /// The most pixels that are computed together.
@@ -223,17 +222,8 @@ unsafe fn finished<S: Wide>(r: &Row<'_>, mut sums: [S; 4], from: usize) -> S {
             }
             return S::bytes(sums, quick);
         }
-        exactly(r, &mut sums, from);
+        S::exactly(&r.finish, &mut sums, from / 4);
         S::join(sums)
-    }
-}
-
-/// Replaces sums by results, whatever brings them there.
-#[inline(never)]
-unsafe fn exactly<S: Wide>(r: &Row<'_>, sums: &mut [S; 4], from: usize) {
-    for (j, sum) in sums.iter_mut().enumerate() {
-        // SAFETY: tables have a number for each channel.
-        unsafe { r.finish.all(std::iter::once(sum), j * PANEL + from / 4) };
     }
 }
 

@@ -5,6 +5,8 @@ use crate::kernels::fixed_point::Channel;
 
 /// The most channels of a tile, and of a block of depthwise channels.
 pub(super) const MOST: usize = 64;
+/// Channels of a panel of the packed weight.
+pub(super) const PANEL: usize = 16;
 
 /// Where the results lie.
 #[derive(Clone, Copy)]

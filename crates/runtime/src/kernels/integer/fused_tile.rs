@@ -1,12 +1,10 @@
 //! The innermost parts of [`fused`](super::fused): pixels by channels, from bytes to bytes.
 #![allow(clippy::needless_range_loop)] // Indices keep sums out of memory.
 
-use super::fused_scales::{Finish, MOST};
+use super::fused_scales::{Finish, MOST, PANEL};
 use super::fused_vectors::Wide;
 use std::mem::MaybeUninit;
 
-/// Channels of a panel of the packed weight.
-pub(super) const PANEL: usize = 16;
 /// The most pixels of a tile.
 pub(super) const PIXELS: usize = 8;
 /// Pixels that are whole tiles, however many such a tile has.
@@ -246,7 +244,11 @@ pub(super) unsafe fn tile<S: Wide>(t: &Tile<'_>) {
         }
         match t.high {
             6 => put::<S, 6>(t, &all, 0),
-            high => (0..high).for_each(|pixel| put::<S, 1>(t, &all, pixel)),
+            high => {
+                for pixel in 0..high {
+                    put::<S, 1>(t, &all, pixel);
+                }
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Vectors for [`fused`](super::fused): sums of 32 bits, quads of bytes, and what brings sums back to
 //! bytes.
 
-use super::fused_scales::{Finish, Fixed, MOST, Narrow, Quick, Range, real};
+use super::fused_scales::{Finish, Fixed, Narrow, PANEL, Quick, Range, real};
 
 /// A vector of 32-bit sums, of quads of bytes, or of bytes.
 ///
@@ -89,6 +89,18 @@ pub(super) unsafe trait Wide: Copy {
     unsafe fn bytes(parts: [Self; 4], to: &Quick) -> Self;
     /// Returns what [`Wide::join`] has, part after part.
     unsafe fn in_order(self) -> Self;
+    /// Replaces the sums of the channels in each panel's places from `at` on by results, whatever
+    /// brings them there: a function of its own, which has the instruction set itself.
+    unsafe fn exactly(finish: &Finish<'_>, sums: &mut [Self; 4], at: usize);
+}
+
+/// The body of [`Wide::exactly`].
+#[inline(always)]
+unsafe fn exactly<S: Wide>(finish: &Finish<'_>, sums: &mut [S; 4], at: usize) {
+    for (j, sum) in sums.iter_mut().enumerate() {
+        // SAFETY: the caller has the instruction set; tables have a number for each channel.
+        unsafe { finish.all(std::iter::once(sum), j * PANEL + at) };
+    }
 }
 
 impl Narrow {
@@ -99,15 +111,13 @@ impl Narrow {
         let ([even, odd], [even_right, odd_right]) = (&self.half, &self.right);
         // SAFETY: the caller has the instruction set; there are numbers for all lanes.
         unsafe {
-            let words = |t: &[i32; MOST]| S::load(t.as_ptr().add(at).cast());
-            let longs = |t: &[i64; MOST / 2]| S::load(t.as_ptr().add(at / 2).cast());
             [
-                words(&self.multiplier),
-                longs(even),
-                longs(odd),
-                longs(even_right),
-                longs(odd_right),
-                words(&self.zero),
+                S::load(self.multiplier.as_ptr().add(at).cast()),
+                S::load(even.as_ptr().add(at / 2).cast()),
+                S::load(odd.as_ptr().add(at / 2).cast()),
+                S::load(even_right.as_ptr().add(at / 2).cast()),
+                S::load(odd_right.as_ptr().add(at / 2).cast()),
+                S::load(self.zero.as_ptr().add(at).cast()),
             ]
         }
     }
@@ -130,19 +140,29 @@ impl Finish<'_> {
             match *self {
                 Finish::Float(factor, range, _) => {
                     let factor = S::load(factor.as_ptr().add(at).cast());
-                    sums.for_each(|s| *s = s.finish(factor, &range));
+                    for s in sums {
+                        *s = s.finish(factor, &range);
+                    }
                 }
                 Finish::Real(factor, shift, bounds) => {
-                    let table = |t: &[f32; MOST]| S::load(t.as_ptr().add(at).cast());
-                    let (factor, shift) = (table(factor), table(shift));
-                    sums.for_each(|s| *s = s.real(factor, shift, bounds));
+                    let factor = S::load(factor.as_ptr().add(at).cast());
+                    let shift = S::load(shift.as_ptr().add(at).cast());
+                    for s in sums {
+                        *s = s.real(factor, shift, bounds);
+                    }
                 }
                 Finish::Fixed(fixed, bounds) => match &fixed.narrow {
                     Some(narrow) => {
                         let tables = narrow.load(at);
-                        sums.for_each(|s| *s = s.finish_narrow(tables, bounds));
+                        for s in sums {
+                            *s = s.finish_narrow(tables, bounds);
+                        }
                     }
-                    None => sums.for_each(|s| *s = s.finish_fixed((fixed, at), bounds)),
+                    None => {
+                        for s in sums {
+                            *s = s.finish_fixed((fixed, at), bounds);
+                        }
+                    }
                 },
             }
         }
@@ -174,6 +194,9 @@ impl Plain {
 #[allow(unsafe_op_in_unsafe_fn)]
 unsafe impl Wide for Plain {
     const LANES: usize = 4;
+    unsafe fn exactly(finish: &Finish<'_>, sums: &mut [Self; 4], at: usize) {
+        exactly(finish, sums, at);
+    }
     #[inline(always)]
     unsafe fn zero() -> Self {
         Plain([0; 4])
@@ -270,7 +293,7 @@ unsafe impl Wide for Plain {
 
 #[cfg(target_arch = "x86_64")]
 pub(super) mod x86 {
-    use super::{Quick, Range, Wide};
+    use super::{Finish, Quick, Range, Wide};
     use std::arch::x86_64::*;
 
     /// AVX-512 with VNNI.
@@ -282,6 +305,10 @@ pub(super) mod x86 {
     unsafe impl Wide for Avx512 {
         const LANES: usize = 16;
         const MANY: bool = true;
+        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2")]
+        unsafe fn exactly(finish: &Finish<'_>, sums: &mut [Self; 4], at: usize) {
+            super::exactly(finish, sums, at);
+        }
         #[inline(always)]
         unsafe fn zero() -> Self {
             Avx512(_mm512_setzero_si512())
@@ -426,6 +453,10 @@ pub(super) mod x86 {
     unsafe impl<const BY: u8> Wide for Avx<BY> {
         const LANES: usize = 8;
         const MANY: bool = BY == QUADS_512;
+        #[target_feature(enable = "avx2")]
+        unsafe fn exactly(finish: &Finish<'_>, sums: &mut [Self; 4], at: usize) {
+            super::exactly(finish, sums, at);
+        }
         #[inline(always)]
         unsafe fn zero() -> Self {
             Avx(_mm256_setzero_si256())

@@ -188,7 +188,10 @@ unsafe fn rows<S: Sums, const R: usize, const V: usize>(t: &Tile, first: usize) 
         let mut sums = [[S::zero(); V]; R];
         let column = |v: usize| (v * S::LANES / COLS * t.step) + v * S::LANES % COLS * 2;
         for p in 0..t.pairs {
-            let line: [S; V] = std::array::from_fn(|v| S::pairs(t.b.add(column(v) + p * 2 * COLS)));
+            let mut line = [S::zero(); V];
+            for (v, pairs) in line.iter_mut().enumerate() {
+                *pairs = S::pairs(t.b.add(column(v) + p * 2 * COLS));
+            }
             for (i, sums) in sums.iter_mut().enumerate() {
                 let pair = t.a.add(p * 2 * ROWS + 2 * (first + i));
                 for (sum, &pairs) in sums.iter_mut().zip(&line) {
