@@ -111,6 +111,42 @@ fn sweep<T: Copy, R: Copy + Default + PartialEq + std::fmt::Debug>(
 /// Rows that are strips of their own, several to a strip, and several strips long.
 const SIZES: [(usize, usize); 5] = [(3, 7), (5, 255), (4, 256), (3, 1021), (2, 9000)];
 
+/// Fixed-point arithmetic by factors of 32 bits and of more, with shifts of each kind.
+#[test]
+fn numbers_are_rescaled() {
+    macro_rules! of {
+        ($($t:ident $kind:ident),*) => {$({
+            let kind = Kind::$kind;
+            let mut random = Random(29);
+            for (high, wide) in SIZES {
+                let a: Vec<$t> = (0..high * wide).map(|_| random.below(1 << 40) as $t).collect();
+                for [factor, half, right] in [
+                    [1_395_864_371i64, 1 << 30, 31],
+                    [-1_395_864_371, -7, 0],
+                    [i64::from(i32::MIN), i64::MAX, 63],
+                    [3 << 40, 1 << 20, 21],
+                ] {
+                    let program = [RxSweepOp {
+                        code: Op::Rescale as i32,
+                        kind: kind as i32,
+                        to: Kind::I32 as i32,
+                        dst: 0,
+                        args: [0, 1, 2, 3],
+                    }];
+                    let constants = [factor, half, right].map(|x| x as u64);
+                    let value = |i: usize, j: usize| {
+                        let product = i64::from(a[i * wide + j]).wrapping_mul(factor);
+                        (product.wrapping_add(half) >> right) as i32
+                    };
+                    let (program, operands) = ((&program[..], 0, &constants[..]), [(Rows::Whole, &a[..])]);
+                    swept(program, (kind, Kind::I32), (high, wide), &operands, ("rescale", value));
+                }
+            }
+        })*};
+    }
+    of!(i8 I8, u8 U8, i32 I32);
+}
+
 macro_rules! sums {
     ($($t:ident $kind:ident),*) => {$({
         let kind = Kind::$kind;

@@ -86,7 +86,7 @@ fn on_strips(op: Op) -> Option<StripOp> {
         Op::SelectEq => Some(StripOp::SelectEq),
         Op::Unary(op) => StripOp::named(op.source_name()),
         Op::Binary(op) => StripOp::named(op.source_name()),
-        Op::Select | Op::Cast | Op::Narrow | Op::MaxMin | Op::MinMax => None,
+        Op::Select | Op::Cast | Op::Narrow | Op::MaxMin | Op::MinMax | Op::Rescale => None,
     }
 }
 
@@ -103,6 +103,7 @@ fn in_sweeps(op: Op) -> Option<(SweepOp, Option<Math>)> {
         Op::Narrow => SweepOp::Narrow,
         Op::MaxMin => SweepOp::MaxMin,
         Op::MinMax => SweepOp::MinMax,
+        Op::Rescale => SweepOp::Rescale,
         Op::Unary(op) => match SweepOp::named(op.source_name()) {
             Some(plain) => plain,
             None => return Some((SweepOp::Math, Some(Math::named(op.source_name())?))),

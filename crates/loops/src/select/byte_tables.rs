@@ -11,8 +11,9 @@ use relax_base::Symbol;
 use relax_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::lookup;
+use super::operations::rescaled;
 use super::stated::Stated;
+use super::{lookup, vectors};
 use crate::extents::elements;
 use crate::rewrite::{map_expr, substitute};
 use crate::{BinOp, Buffer, Compute, Ex, ExKind, Program, Role, Stage, Var, visit_expr};
@@ -66,11 +67,16 @@ fn stage(program: &mut Cow<'_, Program>, through: Option<&Stated>, k: usize) -> 
     }
     let (value, parts) = match whole(program, through, (k, c)) {
         Some((value, byte)) => (value.clone(), vec![(value, byte)]),
-        None => (c.value.clone(), parts(program, &c.value)),
+        None => {
+            let parts = parts(program, &c.value);
+            // Elements of other tables than those of bytes are read one by one.
+            let vectors = || is_rescaled(&c.value) && vectors::find(program, c).is_some();
+            if parts.is_empty() || vectors() {
+                return None;
+            }
+            (c.value.clone(), parts)
+        }
     };
-    if parts.is_empty() {
-        return None;
-    }
     let count = parts.len();
     let program = program.to_mut();
     let mut replaced: FxHashMap<usize, Ex> = FxHashMap::default();
@@ -107,7 +113,7 @@ fn stage(program: &mut Cow<'_, Program>, through: Option<&Stated>, k: usize) -> 
 }
 
 /// Returns the value of a stage of bytes with the byte that it is a function of, in arithmetic of
-/// floats, if bytes are read in the order of the results.
+/// floats or of 64 bits, if bytes are read in the order of the results.
 fn whole(
     program: &Program,
     through: Option<&Stated>,
@@ -120,7 +126,7 @@ fn whole(
         Some(stated) => down_to_bytes(program, stated, (k, c))?,
         None => c.value.clone(),
     };
-    let (mut byte, mut floats, mut fits) = (None::<&Ex>, false, true);
+    let (mut byte, mut floats, mut wide, mut fits) = (None::<&Ex>, false, 0, true);
     let mut work = vec![&value];
     let mut seen = FxHashSet::default();
     while let Some(e) = work.pop() {
@@ -128,6 +134,7 @@ fn whole(
             continue;
         }
         floats |= e.dtype().is_float();
+        wide += usize::from(e.dtype() == DType::I64 && !e.children().is_empty());
         match e.kind() {
             ExKind::Load(buf, _) if program.bufs[*buf].shape.is_empty() => {}
             ExKind::Load(..) => {
@@ -143,7 +150,7 @@ fn whole(
             work.extend(e.children());
         }
     }
-    let byte = byte.filter(|_| fits && floats)?.clone();
+    let byte = byte.filter(|_| fits && (floats || wide >= WIDE))?.clone();
     lookup::as_it_lies(program, c, &byte)?;
     Some((value, byte))
 }
@@ -158,7 +165,8 @@ fn down_to_bytes(program: &Program, stated: &Stated, (k, c): (usize, &Compute)) 
                 return None;
             };
             let own = program.bufs[*buf].role == Role::Temp && program.hint(*buf).is_none();
-            if !own || lookup::is_byte(e.dtype()) {
+            // A number that is the same for all elements is computed once.
+            if !own || lookup::is_byte(e.dtype()) || index.is_empty() {
                 return None;
             }
             let is_maker = |s: &Stage| matches!(s, Stage::Compute(c) if c.out == *buf);
@@ -189,6 +197,31 @@ fn down_to_bytes(program: &Program, stated: &Stated, (k, c): (usize, &Compute)) 
 fn total(op: BinOp) -> bool {
     use BinOp::{Add, Max, Min, Mul, Shl, Shr, Sub};
     matches!(op, Add | Sub | Mul | Shl | Shr | Min | Max)
+}
+
+/// Returns whether fixed-point arithmetic of which vectors have an operation is all that an expression
+/// takes 64 bits for.
+fn is_rescaled(value: &Ex) -> bool {
+    let mut inside = FxHashSet::default();
+    visit_expr(value, |e| {
+        if let (Some(_), ExKind::Cast(wide)) = (rescaled(e), e.kind()) {
+            let mut work = vec![wide];
+            while let Some(e) = work.pop() {
+                inside.insert(e.addr());
+                work.extend(e.children().filter(|x| x.dtype() == DType::I64));
+            }
+        }
+    });
+    let mut all = true;
+    visit_expr(value, |e| {
+        let computed = e.dtype() == DType::I64
+            && matches!(
+                e.kind(),
+                ExKind::Binary(..) | ExKind::Unary(..) | ExKind::Cast(_)
+            );
+        all &= !computed || inside.contains(&e.addr());
+    });
+    all
 }
 
 /// The largest parts of an expression that are worth a table, with the bytes that they depend on.

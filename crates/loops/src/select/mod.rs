@@ -50,6 +50,7 @@ pub mod digits;
 mod distribute;
 pub mod hinted;
 pub mod joined;
+mod known;
 pub mod lines;
 pub mod lookup;
 pub mod moves;
@@ -144,7 +145,8 @@ pub fn select<'p>(program: Cow<'p, Program>, weights: Weights<'_>) -> Selection<
     let stated = Stated::of(&program);
     let program = quantised::hint_requantised(program);
     let (program, bytes) = products_of_bytes(program, weights);
-    let program = byte_tables::tabulate(crate::shorten_round_trips(program), &stated);
+    let program = known::fold(crate::shorten_round_trips(program));
+    let program = byte_tables::tabulate(program, &stated);
     let rules = Rules {
         attention: attention::find(&program),
         fused: epilogue::find(&program),

@@ -85,6 +85,8 @@ pub enum Op {
     MaxMin,
     /// The maximum of `c` and the minimum of `a` and `b`.
     MinMax,
+    /// The low 32 bits of `(a * b + c) >> d`, computed in 64 bits; `a` has 32, or 8.
+    Rescale,
 }
 
 /// An operand of an operation.
@@ -191,6 +193,57 @@ impl Operations {
             self.inputs.len() - 1
         }))
     }
+}
+
+/// A number that is brought to another scale in fixed point.
+pub(super) struct Rescaled<'e> {
+    /// The number, of 32 bits or a byte.
+    pub number: &'e Ex,
+    /// The constants that it is multiplied by, that is added then, and by which the sum is shifted.
+    pub by: [i64; 3],
+}
+
+/// Returns the fixed-point arithmetic that an expression is: the result of [`Op::Rescale`].
+pub(super) fn rescaled(e: &Ex) -> Option<Rescaled<'_>> {
+    let ExKind::Cast(shifted) = e.kind() else {
+        return None;
+    };
+    let ExKind::Binary(BinOp::Shr, sum, right) = shifted.kind() else {
+        return None;
+    };
+    let ExKind::Binary(BinOp::Add, product, half) = sum.kind() else {
+        return None;
+    };
+    let ExKind::Binary(BinOp::Mul, wide, factor) = product.kind() else {
+        return None;
+    };
+    let ExKind::Cast(number) = wide.kind() else {
+        return None;
+    };
+    let types = [e.dtype(), shifted.dtype(), number.dtype()];
+    let by = [factor.as_int()?, half.as_int()?, right.as_int()?];
+    let fits = types == [DType::I32, DType::I64, DType::I32] && (0..64).contains(&by[2]);
+    fits.then(|| of_byte(number, by).unwrap_or(Rescaled { number, by }))
+}
+
+/// The same of a byte whose zero point is subtracted first: what that takes from the product is
+/// added with the rest.
+fn of_byte<'e>(number: &'e Ex, [factor, half, right]: [i64; 3]) -> Option<Rescaled<'e>> {
+    let (cast, zero) = match number.kind() {
+        ExKind::Binary(BinOp::Sub, x, zero) => (x, zero.as_int()?),
+        ExKind::Binary(BinOp::Add, x, more) => (x, more.as_int()?.checked_neg()?),
+        _ => (number, 0),
+    };
+    let ExKind::Cast(byte) = cast.kind() else {
+        return None;
+    };
+    // The difference is that of the numbers: it does not wrap.
+    let fits = matches!(byte.dtype(), DType::I8 | DType::U8) && zero.unsigned_abs() < 1 << 30;
+    let half = half.wrapping_sub(zero.wrapping_mul(factor));
+    fits.then_some(Rescaled {
+        number: byte,
+        by: [factor, half, right],
+    })
 }
 
 /// The selecting operation for a comparison, and whether its operands or its results are swapped.

@@ -133,7 +133,11 @@ fn groups(program: &Program) -> Vec<(KernelKind, Vec<usize>)> {
             let Stage::Compute(c) = &program.stages[k] else {
                 continue;
             };
+            // A number that the choice knows stays where it is.
+            let known = (chosen.program.stage_of(c.out))
+                .is_some_and(|c| c.axes.is_empty() && c.value.children().is_empty());
             let own = program.bufs[c.out].role == Role::Temp
+                && !known
                 && !computed.contains(&c.out)
                 && !in_extents(program, c.out);
             let mut readers = (k + 1..program.stages.len())

@@ -58,7 +58,7 @@ pub fn takes(op: Op) -> bool {
                 | BinOp::Pow
         ),
         Op::Copy | Op::SelectLt | Op::SelectLe | Op::SelectEq => true,
-        Op::Select | Op::Cast | Op::Narrow | Op::MaxMin | Op::MinMax => false,
+        Op::Select | Op::Cast | Op::Narrow | Op::MaxMin | Op::MinMax | Op::Rescale => false,
     }
 }
 

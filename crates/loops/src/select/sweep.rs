@@ -8,7 +8,9 @@ use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
 use super::lines::is_element;
-use super::operations::{Form, Op, Operand, Operations, Split, Vectors, selection, side_by_side};
+use super::operations::{
+    Form, Op, Operand, Operations, Split, Vectors, rescaled, selection, side_by_side,
+};
 use super::strided::{Strided, affine, inside};
 use crate::extents::elements;
 use crate::{BinOp, Buf, Combiner, Compute, Ex, ExKind, Program, UnOp, Var, has_loads, visit_expr};
@@ -184,11 +186,20 @@ impl Translation<'_> {
                 let dtype = register(own);
                 self.out.push(Op::Select, dtype, dtype, vec![c, x, y])
             }
-            ExKind::Cast(a) => {
-                let from = element(a.dtype())?;
-                let a = self.value(a, depth - 1)?;
-                self.cast(from, own, a)
-            }
+            ExKind::Cast(a) => match rescaled(e) {
+                Some(found) => {
+                    let mut args = vec![self.value(found.number, depth - 1)?];
+                    for by in found.by {
+                        args.push(self.constant(DType::I64, by as u64, 0.0));
+                    }
+                    self.out.push(Op::Rescale, found.number.dtype(), own, args)
+                }
+                None => {
+                    let from = element(a.dtype())?;
+                    let a = self.value(a, depth - 1)?;
+                    self.cast(from, own, a)
+                }
+            },
             ExKind::Reinterpret(a) => {
                 let from = element(a.dtype())?;
                 let whole = |d: DType| !is_half(d) && d != DType::BOOL;

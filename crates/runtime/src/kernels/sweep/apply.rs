@@ -140,6 +140,7 @@ pub(super) unsafe fn apply(op: &RxSweepOp, args: &Args, to: *mut u8, n: usize) {
             Op::Select | Op::SelectLt | Op::SelectLe | Op::SelectEq => by!(selected),
             Op::Neg | Op::Abs => by!(signed),
             Op::Cast => by!(cast),
+            Op::Rescale => by!(rescaled),
             Op::Narrow => {
                 let brain = op.result() == Some(Kind::BF16);
                 halves::rounded(brain, n, args.a.at.cast(), to.cast());
@@ -219,6 +220,38 @@ unsafe fn bounded<S: Simd>(op: &RxSweepOp, args: &Args, kind: Kind, to: *mut u8,
                 let x = if a < b { a } else { b };
                 if x > c { x } else { c }
             })),
+        }
+    }
+}
+
+#[inline(always)]
+#[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
+unsafe fn rescaled<S: Simd>(_: &RxSweepOp, args: &Args, kind: Kind, to: *mut u8, n: usize) {
+    let Args { a, b, c, d, .. } = *args;
+    macro_rules! of {
+        ($t:ty) => {{
+            let [factor, half, right] = [b, c, d].map(|x| *x.at.cast::<i64>());
+            let same = b.line && c.line && d.line && (0..64).contains(&right);
+            match i32::try_from(factor) {
+                // A product of numbers of 32 bits is one instruction.
+                Ok(factor) if same => each!(n, to: i32, a: $t => {
+                    let product = i64::from(a) * i64::from(factor);
+                    (product.wrapping_add(half) >> right) as i32
+                }),
+                _ => each!(n, to: i32, a: $t, b: i64, c: i64, d: i64 => {
+                    let product = i64::from(a).wrapping_mul(b);
+                    (product.wrapping_add(c) >> (d as u64).min(63)) as i32
+                }),
+            }
+        }};
+    }
+    // SAFETY: the result and the first argument have `n` elements of the types that the operation
+    // names, the others of 64 bits.
+    unsafe {
+        match kind {
+            Kind::I8 => of!(i8),
+            Kind::U8 => of!(u8),
+            _ => of!(i32),
         }
     }
 }

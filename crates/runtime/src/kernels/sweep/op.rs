@@ -90,6 +90,9 @@ c_enumeration! {
         MaxMin,
         /// The maximum of `c` and the minimum of `a` and `b`.
         MinMax,
+        /// The low 32 bits of `(a * b + c) >> d`, where `a` has 32 bits, or is a byte, and the others
+        /// have 64; a count is one of [`Op::Shr`].
+        Rescale,
     }
 }
 
@@ -123,6 +126,7 @@ impl RxSweepOp {
         match (self.op(), place) {
             (op, place) if !op.reads(place) => None,
             (Op::Select, 0) => Some(Kind::Bool),
+            (Op::Rescale, 1..) => Some(Kind::I64),
             _ => Kind::of(self.kind),
         }
     }
@@ -147,6 +151,7 @@ impl RxSweepOp {
             Op::Math2 => false,
             Op::Select | Op::SelectLt | Op::SelectLe | Op::SelectEq => true,
             Op::MaxMin | Op::MinMax => true,
+            Op::Rescale => place > 0,
             op => op.binary(),
         }
     }
@@ -167,7 +172,7 @@ impl Op {
     /// Returns whether the argument at a place, from 0 on, is an operand.
     pub fn reads(self, place: usize) -> bool {
         match self {
-            Self::SelectLt | Self::SelectLe | Self::SelectEq => true,
+            Self::SelectLt | Self::SelectLe | Self::SelectEq | Self::Rescale => true,
             Self::Select | Self::MaxMin | Self::MinMax => place < 3,
             op if op.binary() => place < 2,
             _ => place == 0,
