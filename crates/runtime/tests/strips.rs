@@ -340,6 +340,7 @@ fn numbers_of_every_magnitude_are_rounded() {
         (Op::Floor, f32::floor),
         (Op::Ceil, f32::ceil),
         (Op::Trunc, f32::trunc),
+        (Op::Round, f32::round),
     ] {
         let ops = [RxStripOp {
             code: code as i32,

@@ -6,7 +6,7 @@ use rustc_hash::FxHashSet;
 
 use super::{Selection, Weights, select};
 use crate::continued::in_extents;
-use crate::{Buf, Kernel, KernelKind, Program, Role, Stage, reads_buffer};
+use crate::{Buf, ExKind, Kernel, KernelKind, Program, Role, Stage, reads_buffer};
 
 /// The kernels that a program states, by the buffers that their stages write: stages may be
 /// inserted between them.
@@ -135,7 +135,7 @@ fn groups(program: &Program) -> Vec<(KernelKind, Vec<usize>)> {
             };
             // A number that the choice knows stays where it is.
             let known = (chosen.program.stage_of(c.out))
-                .is_some_and(|c| c.axes.is_empty() && c.value.children().is_empty());
+                .is_some_and(|c| matches!(c.value.kind(), ExKind::Int(_) | ExKind::Float(_)));
             let own = program.bufs[c.out].role == Role::Temp
                 && !known
                 && !computed.contains(&c.out)

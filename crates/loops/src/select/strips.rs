@@ -36,6 +36,7 @@ pub fn takes(op: Op) -> bool {
                 | UnOp::Sqrt
                 | UnOp::Rsqrt
                 | UnOp::RoundEven
+                | UnOp::Round
                 | UnOp::Floor
                 | UnOp::Ceil
                 | UnOp::Trunc

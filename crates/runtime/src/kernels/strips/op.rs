@@ -61,6 +61,8 @@ c_enumeration! {
         Pow,
         /// `a * b + c`, rounded as the processor does it.
         MulAdd,
+        /// To the nearest integer, halves away from 0.
+        Round,
     }
 }
 
@@ -144,6 +146,12 @@ unsafe fn applied<S: Simd>(op: Op, [a, b, c, d]: [*const f32; 4], to: *mut f32, 
             Op::Trunc => each!(l, i => {
                 let x = l(a);
                 x.abs().floor().copysign(x)
+            }),
+            // The greatest number below one half: with that itself, numbers just below a half would
+            // be rounded up.
+            Op::Round => each!(l, i => {
+                let x = l(a);
+                x.abs().add(S::splat(0.5f32.next_down())).floor().copysign(x)
             }),
             Op::Exp => vmath::vexp(n, a, to),
             Op::Log => vmath::vlog(n, a, to),
