@@ -178,14 +178,11 @@ impl RxPool2dF32 {
 
 /// Combines one more element; NaN is preserved.
 #[inline(always)]
-pub(super) unsafe fn take<S: Simd>(max: bool, acc: S, x: S) -> S {
-    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
-    unsafe {
-        if max {
-            S::select(x.eq(x), x.max(acc), x)
-        } else {
-            acc.add(x)
-        }
+pub(super) fn take<S: Simd>(max: bool, acc: S, x: S) -> S {
+    if max {
+        S::select(x.eq(x), x.max(acc), x)
+    } else {
+        acc.add(x)
     }
 }
 

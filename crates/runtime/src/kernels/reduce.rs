@@ -44,28 +44,22 @@ impl Op {
 
     /// Combines two partial results; NaN is preserved.
     #[inline(always)]
-    unsafe fn both<S: Simd>(self, a: S, b: S) -> S {
-        // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
-        unsafe {
-            match self {
-                Self::Sum | Self::Mean | Self::SumSq => a.add(b),
-                Self::Max => S::select(b.eq(b), b.max(a), b),
-                Self::Min => S::select(b.eq(b), b.min(a), b),
-                Self::Prod => a.mul(b),
-            }
+    fn both<S: Simd>(self, a: S, b: S) -> S {
+        match self {
+            Self::Sum | Self::Mean | Self::SumSq => a.add(b),
+            Self::Max => S::select(b.eq(b), b.max(a), b),
+            Self::Min => S::select(b.eq(b), b.min(a), b),
+            Self::Prod => a.mul(b),
         }
     }
 
     /// Combines one more element.
     #[inline(always)]
-    unsafe fn one<S: Simd>(self, acc: S, x: S) -> S {
-        // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
-        unsafe {
-            if self == Self::SumSq {
-                x.fma(x, acc)
-            } else {
-                self.both(acc, x)
-            }
+    fn one<S: Simd>(self, acc: S, x: S) -> S {
+        if self == Self::SumSq {
+            x.fma(x, acc)
+        } else {
+            self.both(acc, x)
         }
     }
 

@@ -41,9 +41,8 @@ pub(crate) unsafe fn store<S: Simd>(v: S, y: *mut f32, i: usize, n: usize) {
 
 /// Adds four accumulators.
 #[inline(always)]
-pub(crate) unsafe fn total<S: Simd>(acc: [S; 4]) -> f32 {
-    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
-    unsafe { acc[0].add(acc[1]).add(acc[2].add(acc[3])).sum() }
+pub(crate) fn total<S: Simd>(acc: [S; 4]) -> f32 {
+    acc[0].add(acc[1]).add(acc[2].add(acc[3])).sum()
 }
 
 /// The first `n` lanes of a vector, the others 0.
