@@ -115,13 +115,14 @@ impl<T: Copy> Counter<T> {
 /// A whole contiguous line.
 #[inline(always)]
 unsafe fn line<S: Simd>(op: Op, n: usize, x: *const f32) -> f32 {
+    // SAFETY: the instruction set of `S` is enabled here.
+    let start = unsafe { S::splat(op.start()) };
+    let both = |a: S, b: S| op.both(a, b);
+    let mut counter = Counter::new(start);
+    let mut i = 0;
+    // Four independent chains of additions within a block.
     // SAFETY: `x` has `n` floats.
     unsafe {
-        let start = S::splat(op.start());
-        let both = |a: S, b: S| op.both(a, b);
-        let mut counter = Counter::new(start);
-        let mut i = 0;
-        // Four independent chains of additions within a block.
         while i + 4 * S::LANES <= n {
             let mut acc = [start; 4];
             let steps = ((n - i) / (4 * S::LANES)).min(BLOCK / 4);
@@ -133,23 +134,29 @@ unsafe fn line<S: Simd>(op: Op, n: usize, x: *const f32) -> f32 {
             }
             counter.push(both(both(acc[0], acc[1]), both(acc[2], acc[3])), both);
         }
-        let mut lanes = [op.start(); 16];
+    }
+    let mut lanes = [op.start(); 16];
+    // SAFETY: `x` has `n` floats.
+    unsafe {
         counter.total(start, both).store(lanes.as_mut_ptr());
-        let mut width = S::LANES;
-        while width > 1 {
-            width /= 2;
-            for lane in 0..width {
-                lanes[lane] = op.both_scalar(lanes[lane], lanes[lane + width]);
-            }
+    }
+    let mut width = S::LANES;
+    while width > 1 {
+        width /= 2;
+        for lane in 0..width {
+            lanes[lane] = op.both_scalar(lanes[lane], lanes[lane + width]);
         }
-        let mut rest = op.start();
+    }
+    let mut rest = op.start();
+    // SAFETY: `x` has `n` floats.
+    unsafe {
         while i < n {
             let x = *x.add(i);
             rest = op.both_scalar(rest, if op == Op::SumSq { x * x } else { x });
             i += 1;
         }
-        op.both_scalar(lanes[0], rest)
     }
+    op.both_scalar(lanes[0], rest)
 }
 
 /// Reduces a strip of `NV` vectors of columns, of which `columns` are stored, along the axis.
@@ -162,21 +169,22 @@ unsafe fn strip<S: Simd, const NV: usize>(
     x: *const f32,
     columns: usize,
 ) -> [S; NV] {
-    // SAFETY: `x` has `NV` vectors in each row of the axis.
-    unsafe {
-        let start = [S::splat(op.start()); NV];
-        let both = |a: [S; NV], b: [S; NV]| {
-            let mut c = a;
-            for v in 0..NV {
-                c[v] = op.both(a[v], b[v]);
-            }
-            c
-        };
-        let mut counter = Counter::new(start);
-        let mut i = 0;
-        while i < axis {
-            let end = (i + BLOCK).min(axis);
-            let mut acc = start;
+    // SAFETY: the instruction set of `S` is enabled here.
+    let start = unsafe { [S::splat(op.start()); NV] };
+    let both = |a: [S; NV], b: [S; NV]| {
+        let mut c = a;
+        for v in 0..NV {
+            c[v] = op.both(a[v], b[v]);
+        }
+        c
+    };
+    let mut counter = Counter::new(start);
+    let mut i = 0;
+    while i < axis {
+        let end = (i + BLOCK).min(axis);
+        let mut acc = start;
+        // SAFETY: `x` has `NV` vectors in each row of the axis.
+        unsafe {
             while i < end {
                 for v in 0..NV {
                     let at = x.add(i * step + v * S::LANES);
@@ -190,10 +198,10 @@ unsafe fn strip<S: Simd, const NV: usize>(
                 }
                 i += 1;
             }
-            counter.push(acc, both);
         }
-        counter.total(start, both)
+        counter.push(acc, both);
     }
+    counter.total(start, both)
 }
 
 /// Sizes of a reduction.
@@ -225,15 +233,23 @@ unsafe fn part<S: Simd>(r: Reduction, pieces: std::ops::Range<usize>, x: *const 
             }
             return;
         }
-        let strips = inner.div_ceil(COLUMNS);
-        for piece in pieces {
-            let (outer, first) = (piece / strips, piece % strips * COLUMNS);
-            let end = (first + COLUMNS).min(inner);
-            let mut column = first;
-            while column < end {
-                let n = (end - column).min(4 * S::LANES);
-                let from = x.add(outer * axis * inner + column);
-                let to = y.add(outer * inner + column);
+    }
+    let strips = inner.div_ceil(COLUMNS);
+    for piece in pieces {
+        let (outer, first) = (piece / strips, piece % strips * COLUMNS);
+        let end = (first + COLUMNS).min(inner);
+        let mut column = first;
+        while column < end {
+            let n = (end - column).min(4 * S::LANES);
+            // SAFETY: the pieces are the reduction's, whose arrays have its sizes.
+            let (from, to) = unsafe {
+                (
+                    x.add(outer * axis * inner + column),
+                    y.add(outer * inner + column),
+                )
+            };
+            // SAFETY: the pieces are the reduction's, whose arrays have its sizes.
+            unsafe {
                 if n > 3 * S::LANES {
                     let sums = strip::<S, 4>(op, axis, inner, from, n);
                     for (v, sum) in sums.into_iter().enumerate() {
@@ -286,7 +302,7 @@ pub fn reduce(
         (outer * inner.div_ceil(COLUMNS), COLUMNS)
     };
     let grain = Grain::of_work(GRAIN, axis * columns);
-    // SAFETY: the arrays have the reduction's sizes; pieces write different elements.
+    // SAFETY: threads take tasks of their own, which write disjoint places.
     let shared = unsafe { Share::new((x.as_ptr(), y.as_mut_ptr(), r)) };
     context.pool.each(pieces, grain, |begin, end, _| {
         let &(x, y, r) = shared.get();
