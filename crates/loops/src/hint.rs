@@ -110,7 +110,7 @@ pub enum Hint {
     LayerNorm {
         /// The input.
         data: Buf,
-        /// The scale, of the axes from `axis` on, as many as it has.
+        /// The scale, of the axes from `axis` on, as many as it has. Narrow floats are widened first.
         gamma: Buf,
         /// The shift, as `gamma`. Without one, rows are divided by the root of their mean square,
         /// and not centred before.

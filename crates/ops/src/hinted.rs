@@ -4,11 +4,11 @@
 //! computation is this stage and has this hint. An operator with hints says which call that would be
 //! ([`crate::OpDef::hinted`]); whoever shows it expands the call, and compares.
 
-use relax_loops::quantised::own_element;
-use relax_loops::{Buf, Ex, ExKind, Hint, Program, Stage};
+use relax_loops::{Buf, Ex, Hint, Program, Stage};
 use relax_tensor::DType;
 
 use crate::AttrValue;
+use crate::extents::dim;
 
 /// A program with a stage that has a hint.
 pub struct HintSite<'p> {
@@ -34,6 +34,12 @@ impl HintSite<'_> {
         self.shape(buf).len()
     }
 
+    /// The difference of two extents, where it is a number for all values of their variables.
+    pub fn difference(&self, a: &Ex, b: &Ex) -> Option<i64> {
+        let [a, b] = [a, b].map(|e| dim(self.program, e));
+        (&a? - &b?).as_const()
+    }
+
     /// The buffers that the stage writes and that have hints.
     pub fn hinted_together(&self) -> Vec<Buf> {
         let stages = self.program.stages.iter().map(Stage::written);
@@ -42,18 +48,6 @@ impl HintSite<'_> {
             .unwrap_or_default();
         all.retain(|b| self.program.hint(*b).is_some());
         all
-    }
-
-    /// The buffer with the elements of another one before they were converted to its type; itself
-    /// where they were not.
-    pub fn unconverted(&self, buf: Buf) -> Buf {
-        let Some(c) = self.program.stage_of(buf) else {
-            return buf;
-        };
-        match (c.value.kind(), &c.reduce) {
-            (ExKind::Cast(e), None) => own_element(self.program, c, e).unwrap_or(buf),
-            _ => buf,
-        }
     }
 }
 

@@ -13,6 +13,7 @@ mod compute;
 mod cost;
 mod def;
 mod expand;
+mod extents;
 pub mod families;
 mod foreign;
 mod former;

@@ -9,11 +9,12 @@ use std::fmt;
 use relax_base::Span;
 use relax_ir::{Attrs, DTy, DimInfo, Module, OpId, Shape, Type, TypeId};
 use relax_loops::compose::append_into;
-use relax_loops::{BinOp, Buf, Ex, ExKind, Program, TensorRef, Var, extents, settle};
-use relax_sym::{Atom, Dim, DimVar};
+use relax_loops::{Buf, Ex, ExKind, Program, TensorRef, Var, extents, settle};
+use relax_sym::Dim;
 use rustc_hash::FxHashMap;
 
 use crate::call_requirements::{Arg, call_type_or_why, requirements};
+use crate::extents::dim;
 use crate::hinted::HintSite;
 use crate::{NoProgram, Request, TensorInfo, registry};
 
@@ -227,7 +228,7 @@ impl<'p> Site<'p> {
         }
         let symbolic = |e: &Ex| match e.as_int() {
             Some(_) => None,
-            None => self.dim(e),
+            None => dim(program, e),
         };
         let keys = bufs(&call.args)
             .map(|&b| program.bufs[b].shape.iter().map(symbolic).collect())
@@ -248,34 +249,8 @@ impl<'p> Site<'p> {
 
     fn buffer(&mut self, buf: Buf) -> Result<TypeId, NoStages> {
         let buffer = &self.program.bufs[buf];
-        let dims: Option<Vec<Dim>> = buffer.shape.iter().map(|e| self.dim(e)).collect();
+        let dims: Option<Vec<Dim>> = buffer.shape.iter().map(|e| dim(self.program, e)).collect();
         let dims = dims.ok_or(NoStages::Extents(buf))?;
         Ok(self.types.types.tensor(dims, buffer.dtype))
-    }
-
-    /// Returns an extent as a dimension. Extents nest no deeper than their text.
-    fn dim(&self, e: &Ex) -> Option<Dim> {
-        match e.kind() {
-            ExKind::Int(n) => Some(Dim::from(*n)),
-            ExKind::Var(v) => {
-                let at = self.program.dims.iter().position(|d| d == v)?;
-                Some(Dim::atom(Atom::Var(DimVar(at as u32))))
-            }
-            ExKind::Binary(op, a, b) => {
-                let (a, b) = (self.dim(a)?, self.dim(b)?);
-                let made = match op {
-                    BinOp::Add => &a + &b,
-                    BinOp::Sub => &a - &b,
-                    BinOp::Mul => &a * &b,
-                    BinOp::FloorDiv => a.floordiv(&b),
-                    BinOp::FloorMod => a.modulo(&b),
-                    BinOp::Min => a.min(&b),
-                    BinOp::Max => a.max(&b),
-                    _ => return None,
-                };
-                made.error().is_none().then_some(made)
-            }
-            _ => None,
-        }
     }
 }

@@ -369,13 +369,13 @@ fn main() {
                 channels: 1024,
                 inner: 1,
                 x: from.cast(),
-                gamma: from,
-                beta: from,
+                gamma: from.cast(),
+                beta: from.cast(),
                 y: to.cast(),
                 epsilon: 1e-5,
                 centred: 1,
                 kind: Kind::F32 as i32,
-                reserved: 0,
+                factors: Kind::F32 as i32,
             };
             rx_layer_norm_f32(ctx, &norm);
         });

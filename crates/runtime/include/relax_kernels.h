@@ -432,13 +432,13 @@ typedef struct RxLayerNormF32 {
   int64_t rows, cols;      /*  0 */
   int64_t channels, inner; /* 16 */
   const void *x;           /* 32: [rows, cols] */
-  const float *gamma;      /* 40: [channels] or NULL */
-  const float *beta;       /* 48: [channels] or NULL */
+  const void *gamma;       /* 40: [channels] or NULL */
+  const void *beta;        /* 48: [channels] or NULL */
   void *y;                 /* 56: [rows, cols]; may be x */
   float epsilon;           /* 64 */
   int32_t centred;         /* 68: 0 where the mean is taken for 0 */
   int32_t kind;            /* 72: RX_FLOAT32, ... of x and y */
-  int32_t reserved;        /* 76: 0 */
+  int32_t factors;         /* 76: RX_FLOAT32, ... of gamma and beta */
 } RxLayerNormF32;          /* 80 bytes */
 
 int32_t rx_layer_norm_f32(RxContext *ctx, const RxLayerNormF32 *norm);

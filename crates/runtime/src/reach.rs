@@ -335,8 +335,9 @@ described! {
     layer_norm = |reach, g: RxLayerNormF32| {
         let size = element(g.kind);
         reach.all("operand", g.x, size, &[g.rows, g.cols]);
-        reach.all("scale", g.gamma, 4, &[g.channels]);
-        reach.all("shift", g.beta, 4, &[g.channels]);
+        let factor = element(g.factors);
+        reach.all("scale", g.gamma, factor, &[g.channels]);
+        reach.all("shift", g.beta, factor, &[g.channels]);
         reach.all("result", g.y.cast_const(), size, &[g.rows, g.cols]);
     };
     /// `rx_attention_f32`.

@@ -8,7 +8,7 @@ use relax_runtime::capi::packing::{rx_conv2d_q8_pack, rx_conv2d_q8_pack_size};
 use relax_runtime::context::RxContext;
 use relax_runtime::kernels::conv::{Layout, RxConv2dSizes};
 use relax_runtime::kernels::integer::fused::RxConv2dQ8;
-use std::ptr::null;
+use std::ptr::{null, null_mut};
 
 /// Sizes up to the window, then steps, padding, dilation, groups.
 type Case = ([i64; 4], [i64; 3], [i64; 2], [i64; 2], [i64; 2], i64);
@@ -344,6 +344,37 @@ fn bytes_are_those_of_plain_loops() {
     });
 }
 
+/// One multiplication of bytes, without the arrays.
+const CONV: RxConv2dQ8 = RxConv2dQ8 {
+    sizes: RxConv2dSizes::ONE,
+    tap_step: 0,
+    in_step: 1,
+    out_step: 1,
+    x: null(),
+    weight: null(),
+    packed: null(),
+    bias: null(),
+    factor: null(),
+    left: null(),
+    multiplier: null(),
+    half: null(),
+    right: null(),
+    zero: null(),
+    y: null_mut(),
+    factors: 1,
+    x_signed: 0,
+    x_zero: 0,
+    y_zero: 0,
+    low: 0,
+    high: 255,
+    layout: Layout::Nhwc as i32,
+    shift: null(),
+    least: 0.0,
+    most: 0.0,
+    floats: 0,
+    weight_zero: 0,
+};
+
 #[test]
 fn what_is_no_such_convolution_is_refused() {
     everywhere(|ctx, _| {
@@ -354,32 +385,8 @@ fn what_is_no_such_convolution_is_refused() {
                 groups: 2,
                 ..RxConv2dSizes::ONE
             },
-            tap_step: 0,
-            in_step: 1,
             out_step: 4,
-            x: null(),
-            weight: null(),
-            packed: null(),
-            bias: null(),
-            factor: null(),
-            left: null(),
-            multiplier: null(),
-            half: null(),
-            right: null(),
-            zero: null(),
-            y: std::ptr::null_mut(),
-            factors: 1,
-            x_signed: 0,
-            x_zero: 0,
-            y_zero: 0,
-            low: 0,
-            high: 255,
-            layout: Layout::Nhwc as i32,
-            shift: null(),
-            least: 0.0,
-            most: 0.0,
-            floats: 0,
-            weight_zero: 0,
+            ..CONV
         };
         // SAFETY: nothing is read from what is refused.
         unsafe {

@@ -65,13 +65,13 @@ fn narrow_rows() {
                 channels: n as i64,
                 inner: 1,
                 x: wide.as_ptr().cast(),
-                gamma: gamma.as_ptr(),
-                beta: gamma.as_ptr(),
+                gamma: gamma.as_ptr().cast(),
+                beta: gamma.as_ptr().cast(),
                 y: wanted.as_mut_ptr().cast(),
                 epsilon: 1e-3,
                 centred: 1,
                 kind: Kind::F32 as i32,
-                reserved: 0,
+                factors: Kind::F32 as i32,
             };
             let (r, c) = (rows as i64, n as i64);
             // SAFETY: all arrays have the sizes that are stated.
@@ -138,13 +138,13 @@ fn rows_are_normalised() {
                     channels: c,
                     inner: 1,
                     x: x.as_ptr().cast(),
-                    gamma: gamma.as_ptr(),
-                    beta: beta.as_ptr(),
+                    gamma: gamma.as_ptr().cast(),
+                    beta: beta.as_ptr().cast(),
                     y: norm.as_mut_ptr().cast(),
                     epsilon: 1e-5,
                     centred: 1,
                     kind: Kind::F32 as i32,
-                    reserved: 0,
+                    factors: Kind::F32 as i32,
                 };
                 assert_eq!(rx_layer_norm_f32(ctx, &g), 0);
             }
@@ -420,9 +420,9 @@ fn norms_of_groups() {
                     channels: channels as i64,
                     inner: inner as i64,
                     x: x.as_ptr().cast(),
-                    gamma: gamma.as_ptr(),
+                    gamma: gamma.as_ptr().cast(),
                     beta: if centred {
-                        beta.as_ptr()
+                        beta.as_ptr().cast()
                     } else {
                         std::ptr::null()
                     },
@@ -430,7 +430,7 @@ fn norms_of_groups() {
                     epsilon: 1e-3,
                     centred: i32::from(centred),
                     kind: Kind::F32 as i32,
-                    reserved: 0,
+                    factors: Kind::F32 as i32,
                 };
                 // SAFETY: all arrays have the sizes that are stated.
                 assert_eq!(unsafe { rx_layer_norm_f32(ctx, &g) }, 0);

@@ -6,6 +6,7 @@ use common::{Random, close, everywhere};
 use relax_runtime::capi::kernels::rx_strips_f32;
 use relax_runtime::kernels::kinds::Kind;
 use relax_runtime::kernels::strips::{Op, RxStripOp, RxStrips};
+use std::ptr::{null, null_mut};
 
 /// Extents, the number of axes of the result, and two inputs' steps along every axis.
 struct Case {
@@ -122,6 +123,25 @@ fn expected(a: f32, b: f32) -> f32 {
     }
 }
 
+/// One copy of one input, without the arrays.
+const STRIPS: RxStrips = RxStrips {
+    axes: 1,
+    reduced: 0,
+    inputs: 1,
+    constants: 0,
+    ops: 1,
+    temps: 1,
+    combiner: 0,
+    reserved: 0,
+    extents: null(),
+    data: null(),
+    kinds: null(),
+    strides: null(),
+    values: null(),
+    program: null(),
+    out: null_mut(),
+};
+
 #[test]
 fn strips_are_the_loops_they_stand_for() {
     everywhere(|ctx, _| {
@@ -142,14 +162,13 @@ fn strips_are_the_loops_they_stand_for() {
                 ops: ops.len() as i32,
                 temps: 2,
                 combiner: case.combiner,
-                reserved: 0,
                 extents: case.extents.as_ptr(),
                 data: data.as_ptr(),
-                kinds: std::ptr::null(),
                 strides: strides.as_ptr(),
                 values: [0.5f32].as_ptr(),
                 program: ops.as_ptr(),
                 out: out.as_mut_ptr(),
+                ..STRIPS
             };
             // SAFETY: the steps stay within the inputs, and the result has its extents.
             assert_eq!(unsafe { rx_strips_f32(ctx, &strips) }, 0);
@@ -289,21 +308,17 @@ fn random_programs_are_their_loops() {
             let aligned = room.as_ptr().align_offset(64);
             let out = &mut room[aligned..aligned + n];
             let strips = RxStrips {
-                axes: 1,
-                reduced: 0,
                 inputs: 3,
                 constants: 2,
                 ops: ops.len() as i32,
                 temps: SLOTS as i32,
-                combiner: 0,
-                reserved: 0,
                 extents: extents.as_ptr(),
                 data: data.as_ptr(),
-                kinds: std::ptr::null(),
                 strides: strides.as_ptr(),
                 values: values.as_ptr(),
                 program: ops.as_ptr(),
                 out: out.as_mut_ptr(),
+                ..STRIPS
             };
             // SAFETY: the inputs have n elements or one, the operations name operands that exist.
             assert_eq!(unsafe { rx_strips_f32(ctx, &strips) }, 0);
@@ -351,21 +366,12 @@ fn numbers_of_every_magnitude_are_rounded() {
         everywhere(|ctx, isa| {
             let mut out = vec![7.0f32; x.len()];
             let strips = RxStrips {
-                axes: 1,
-                reduced: 0,
-                inputs: 1,
-                constants: 0,
-                ops: 1,
-                temps: 1,
-                combiner: 0,
-                reserved: 0,
                 extents: extents.as_ptr(),
                 data: data.as_ptr(),
-                kinds: std::ptr::null(),
                 strides: strides.as_ptr(),
-                values: std::ptr::null(),
                 program: ops.as_ptr(),
                 out: out.as_mut_ptr(),
+                ..STRIPS
             };
             // SAFETY: the input and the result have as many elements as the extent says.
             assert_eq!(unsafe { rx_strips_f32(ctx, &strips) }, 0);
@@ -426,19 +432,13 @@ fn plain_reductions_are_their_loops() {
                 let strips = RxStrips {
                     axes: 2,
                     reduced: 1,
-                    inputs: 1,
-                    constants: 0,
-                    ops: 1,
-                    temps: 1,
                     combiner,
-                    reserved: 0,
                     extents: extents.as_ptr(),
                     data: data.as_ptr(),
-                    kinds: std::ptr::null(),
                     strides: strides.as_ptr(),
-                    values: std::ptr::null(),
                     program: std::slice::from_ref(&COPY).as_ptr(),
                     out: out.as_mut_ptr(),
+                    ..STRIPS
                 };
                 // SAFETY: the steps stay within the input, and the result has its extents.
                 assert_eq!(unsafe { rx_strips_f32(ctx, &strips) }, 0);
@@ -539,13 +539,9 @@ fn integers_become_floats_and_floats_bytes() {
                 let mut out = vec![7.0f32; 3 * 700];
                 let strips = RxStrips {
                     axes: extents.len() as i32,
-                    reduced: 0,
                     inputs: 2,
                     constants: 3,
                     ops: ops.len() as i32,
-                    temps: 1,
-                    combiner: 0,
-                    reserved: 0,
                     extents: extents.as_ptr(),
                     data: data.as_ptr(),
                     kinds: kinds.as_ptr(),
@@ -553,6 +549,7 @@ fn integers_become_floats_and_floats_bytes() {
                     values: values.as_ptr(),
                     program: ops.as_ptr(),
                     out: out.as_mut_ptr(),
+                    ..STRIPS
                 };
                 // SAFETY: the steps stay within the inputs, and the result has room.
                 assert_eq!(unsafe { rx_strips_f32(ctx, &strips) }, 0);
@@ -599,21 +596,13 @@ fn types_that_strips_do_not_take_are_refused() {
             };
             let (x, mut out) = ([0.0f32; 64], [0.0f32; 64]);
             let strips = RxStrips {
-                axes: 1,
-                reduced: 0,
-                inputs: 1,
-                constants: 0,
-                ops: 1,
-                temps: 1,
-                combiner: 0,
-                reserved: 0,
                 extents: [16i64].as_ptr(),
                 data: [x.as_ptr()].as_ptr(),
                 kinds: kinds.as_ptr(),
                 strides: [1i64].as_ptr(),
-                values: std::ptr::null(),
                 program: &op,
                 out: out.as_mut_ptr(),
+                ..STRIPS
             };
             // SAFETY: all arrays are there.
             assert_ne!(unsafe { rx_strips_f32(ctx, &strips) }, 0, "{kinds:?}");

@@ -203,6 +203,7 @@ impl Kernel<'_, '_, '_> {
             return;
         };
         let f = self.structure::<RxLayerNormF32>();
+        let factors = self.kind_of(gamma);
         let (x, (gamma, of)) = (self.of(data).0, self.of(gamma));
         let channels = self.product(&of);
         let inner = self.product(&shape[axis + of.len()..]);
@@ -239,6 +240,7 @@ impl Kernel<'_, '_, '_> {
             fields!(RxLayerNormF32 {
                 centred: centred,
                 kind: kind,
+                factors: factors,
             }),
         );
         self.run_with(abi::rx_layer_norm_f32, f);

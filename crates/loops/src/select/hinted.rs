@@ -65,13 +65,18 @@ fn supported<'p>(program: &'p Program, c: &Compute) -> Option<&'p Hint> {
     let fits = match (of(c.out), hint) {
         (_, Hint::Lines { .. } | Hint::Attention { .. }) => false,
         (dtype, Hint::Blockwise { .. }) => dtype == DType::F32,
-        // Rows of narrow floats, whose factors are wide.
+        (dtype @ (DType::F16 | DType::BF16), Hint::Softmax { data, .. }) => of(*data) == dtype,
+        // Factors are narrow as their rows, or floats.
         (
             dtype @ (DType::F16 | DType::BF16),
-            Hint::Softmax { data, .. } | Hint::LayerNorm { data, .. },
+            Hint::LayerNorm {
+                data, gamma, beta, ..
+            },
         ) => {
-            let factors = hint.operands().into_iter().skip(1);
-            of(*data) == dtype && { factors }.all(|b| of(b) == DType::F32)
+            let factor = of(*gamma);
+            of(*data) == dtype
+                && (factor == dtype || factor == DType::F32)
+                && beta.is_none_or(|b| of(b) == factor)
         }
         (DType::F32, _) => hint.operands().into_iter().all(|b| of(b) == DType::F32),
         (_, Hint::Requantize { .. }) => true,

@@ -3,9 +3,8 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::statement::{known_at_start, writes};
-use crate::lower::reads;
 use crate::reduction_init::depends;
-use crate::{Buf, Buffer, Ex, Program, Role, Stmt, Var, move_accesses, statements, visit_accesses};
+use crate::{Buf, Buffer, Ex, Program, Role, Stmt, Var, move_accesses, visit_accesses};
 
 /// The greatest size in bytes of a buffer whose elements several iterations shared: as loops, it may
 /// have been made to stay in a cache.
@@ -13,10 +12,10 @@ const MOST: i64 = 16 << 20;
 
 /// Returns all buffers that a statement reads or writes.
 pub(super) fn mentioned(s: &Stmt) -> FxHashSet<Buf> {
-    let mut found: FxHashSet<Buf> = writes(s).into_iter().collect();
-    for e in statements(std::slice::from_ref(s)).flat_map(Stmt::exprs) {
-        reads(e, &mut found);
-    }
+    let mut found = FxHashSet::default();
+    visit_accesses(std::slice::from_ref(s), |buf, _| {
+        found.insert(buf);
+    });
     found
 }
 

@@ -201,21 +201,24 @@ fn plain_product(b: &mut dyn Build, s: &AffineSite, axis: usize) -> Integers {
 
 /// `nn.conv1d`.
 pub fn conv1d(b: &mut dyn Build, s: &AffineSite) -> Integers {
-    let (_, channel) = filters(b, s, 'O')?;
-    quantised_product(b, s, "qnn.conv1d", channel)
+    filtered(b, s, "qnn.conv1d")
 }
 
 /// `nn.conv2d`.
 pub fn conv2d(b: &mut dyn Build, s: &AffineSite) -> Integers {
+    filtered(b, s, "qnn.conv2d")
+}
+
+/// A convolution by the quantised operator of a name.
+fn filtered(b: &mut dyn Build, s: &AffineSite, name: &'static str) -> Integers {
     let (_, channel) = filters(b, s, 'O')?;
-    quantised_product(b, s, "qnn.conv2d", channel)
+    quantised_product(b, s, name, channel)
 }
 
 /// `nn.conv2d_transpose`.
 pub fn conv2d_transpose(b: &mut dyn Build, s: &AffineSite) -> Integers {
-    let (_, channel) = filters(b, s, 'O')?;
     let vector = s.affine(1)?.1.axis.is_some();
-    (!vector).then(|| quantised_product(b, s, "qnn.conv2d_transpose", channel))?
+    (!vector).then(|| filtered(b, s, "qnn.conv2d_transpose"))?
 }
 
 /// Convolutions that have no quantised operator of their own: on integers of 32 bits, whose kernels

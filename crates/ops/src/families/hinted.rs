@@ -180,14 +180,8 @@ impl Rows {
         else {
             return None;
         };
-        // Scale and shift of narrow floats are converted first.
-        let dtype = site.dtype(data);
-        let own = |b: Buf| match site.dtype(b) == dtype {
-            true => b,
-            false => site.unconverted(b),
-        };
-        let mut args = vec![data, own(gamma)];
-        args.extend(beta.map(own));
+        let mut args = vec![data, gamma];
+        args.extend(beta);
         Some(Rows {
             args,
             shifted: beta.is_some(),

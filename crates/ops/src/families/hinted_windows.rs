@@ -120,15 +120,14 @@ fn conv_transpose(hint: &Hint, site: &HintSite<'_>, axes: usize) -> Calls {
     }
     let (mut ends, mut extra) = (Vec::new(), Vec::new());
     for k in 0..axes {
-        let extents = (x[2 + k].as_int(), w[2 + k].as_int(), y[2 + k].as_int());
-        let (Some(x), Some(w), Some(y)) = extents else {
+        let [x, w, y] = [x, w, y].map(|shape| &shape[2 + k]);
+        let whole = (x - 1) * strides[k] + (w - 1) * dilation[k] + 1;
+        let Some(cut) = site.difference(&(whole - padding[k]), y) else {
             // As it is usual: cropped at both ends.
             ends.push(padding[k]);
             extra.push(0);
             continue;
         };
-        let whole = (x - 1) * strides[k] + (w - 1) * dilation[k] + 1;
-        let cut = whole - y - padding[k];
         let more = (padding[k] - cut).clamp(0, (strides[k] - 1).max(0));
         ends.push(cut + more);
         extra.push(more);

@@ -364,8 +364,9 @@ impl Affine {
         epsilon: f64,
         rows: (usize, i64),
     ) {
-        if let (Some(gamma), beta @ Some(_)) = (&self.gamma, self.beta.as_ref()) {
-            normalised_rows(te, of, (gamma, beta), epsilon, rows);
+        if self.gamma.is_some() && self.beta.is_some() {
+            let (gamma, beta) = (te.arg(1), te.arg(2));
+            normalised_rows(te, of, (&gamma, Some(&beta)), epsilon, rows);
         }
     }
     fn apply(&self, x: Ex, at: &Ex) -> Ex {

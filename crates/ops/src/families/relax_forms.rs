@@ -264,8 +264,8 @@ fn layer_norm_compute(te: &mut Te<'_>) -> Done {
     });
     let y = narrowed(te, &y, given);
     if rows {
-        let of = (&te.arg(0), &y);
-        normalised_rows(te, of, (&gamma, Some(&beta)), epsilon, (first, 1));
+        let (given, gamma, beta) = (te.arg(0), te.arg(1), te.arg(2));
+        normalised_rows(te, (&given, &y), (&gamma, Some(&beta)), epsilon, (first, 1));
     }
     te.output(&y);
     Ok(())

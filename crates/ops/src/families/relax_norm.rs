@@ -266,8 +266,8 @@ fn grouped(te: &mut Te<'_>, groups: Option<i64>) -> Done {
     });
     let y = narrowed(te, &y, given);
     if rows {
-        let of = (&te.arg(0), &y);
-        normalised_rows(te, of, (&gamma, Some(&beta)), epsilon, (1, whole));
+        let (given, gamma, beta) = (te.arg(0), te.arg(1), te.arg(2));
+        normalised_rows(te, (&given, &y), (&gamma, Some(&beta)), epsilon, (1, whole));
     }
     te.output(&y);
     Ok(())

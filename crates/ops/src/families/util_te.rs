@@ -139,7 +139,8 @@ pub fn narrowed(te: &mut Te<'_>, y: &TensorRef, dtype: DType) -> TensorRef {
 }
 
 /// Names the kernel that normalises `x`, which is `y` then, of the same type: the rows from an axis
-/// on, in groups of channels (see [`Hint::LayerNorm`]).
+/// on, in groups of channels (see [`Hint::LayerNorm`]). It converts narrow factors itself: they are
+/// those that were given.
 pub fn normalised_rows(
     te: &mut Te<'_>,
     (x, y): (&TensorRef, &TensorRef),

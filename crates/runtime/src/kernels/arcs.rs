@@ -11,39 +11,36 @@ const QUARTER_LOW: f32 = -4.371_139e-8;
 
 /// `asin x`, or `acos x` with `cosine`; NaN beyond 1.
 #[inline(always)]
-pub(super) unsafe fn arc<S: Simd>(x: S, cosine: bool) -> S {
-    // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
-    unsafe {
-        let (one, half) = (S::splat(1.0), S::splat(0.5));
-        let a = x.abs();
-        let far = half.lt(a);
-        let z = S::select(far, one.sub(a).mul(half), a.mul(a));
-        let s = S::select(far, z.sqrt(), a);
-        // Minimax for `(asin s - s) / s^3`.
-        let p = poly(
-            z,
-            &[
-                0.042_166_308,
-                0.024_179_514,
-                0.045_470_376,
-                0.074_952_975,
-                0.166_667_52,
-            ],
-        );
-        let y = p.mul(z).fma(s, s);
-        let (quarter, low) = (S::splat(QUARTER), S::splat(QUARTER_LOW));
-        let twice = y.add(y);
-        if !cosine {
-            let beyond = quarter.sub(twice.sub(low));
-            // What is not a number is neither far nor near.
-            return S::select(far, beyond, y).copysign(x);
-        }
-        let near = quarter.sub(y.copysign(x).sub(low));
-        // `acos -x` is half a turn less `acos x`.
-        let back = quarter.add(quarter.sub(twice.sub(low.add(low))));
-        let beyond = S::select(x.lt(S::splat(0.0)), back, twice);
-        S::select(far, beyond, near)
+pub(super) fn arc<S: Simd>(x: S, cosine: bool) -> S {
+    let (one, half) = (x.same(1.0), x.same(0.5));
+    let a = x.abs();
+    let far = half.lt(a);
+    let z = S::select(far, one.sub(a).mul(half), a.mul(a));
+    let s = S::select(far, z.sqrt(), a);
+    // Minimax for `(asin s - s) / s^3`.
+    let p = poly(
+        z,
+        &[
+            0.042_166_308,
+            0.024_179_514,
+            0.045_470_376,
+            0.074_952_975,
+            0.166_667_52,
+        ],
+    );
+    let y = p.mul(z).fma(s, s);
+    let (quarter, low) = (x.same(QUARTER), x.same(QUARTER_LOW));
+    let twice = y.add(y);
+    if !cosine {
+        let beyond = quarter.sub(twice.sub(low));
+        // What is not a number is neither far nor near.
+        return S::select(far, beyond, y).copysign(x);
     }
+    let near = quarter.sub(y.copysign(x).sub(low));
+    // `acos -x` is half a turn less `acos x`.
+    let back = quarter.add(quarter.sub(twice.sub(low.add(low))));
+    let beyond = S::select(x.lt(x.same(0.0)), back, twice);
+    S::select(far, beyond, near)
 }
 
 /// Arc sine, or arc cosine with `cosine`.
@@ -62,31 +59,28 @@ pub(super) unsafe fn run(n: usize, x: *const f32, y: *mut f32, cosine: bool) {
 
 /// The angle of the point with the coordinates `y` and `x`.
 #[inline(always)]
-unsafe fn angle<S: Simd>(y: S, x: S) -> S {
-    // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
-    unsafe {
-        let (zero, one) = (S::splat(0.0), S::splat(1.0));
-        let (up, along) = (y.abs(), x.abs());
-        let steep = along.lt(up);
-        let top = S::select(steep, along, up);
-        let below = S::select(steep, up, along);
-        // Of infinities and zeros, too.
-        let t = S::select(top.eq(below), one, top.div(below));
-        let t = S::select(top.eq(zero), zero, t);
-        let a = atan(t);
-        let (quarter, half) = (S::splat(QUARTER), S::splat(2.0 * QUARTER));
-        let (low, half_low) = (S::splat(QUARTER_LOW), S::splat(2.0 * QUARTER_LOW));
-        // The sign of `x`, as a number.
-        let side = one.copysign(x);
-        // A steep point is beside a quarter of a turn, another one that is back beside a half.
-        let beside = quarter.sub(a.mul(side).sub(low));
-        let back = half.sub(a.sub(half_low));
-        let flat = S::select(side.lt(zero), back, a);
-        let turned = S::select(steep, beside, flat);
-        // What is not a number is in none of the comparisons.
-        let known = S::select(x.eq(x), turned, x);
-        S::select(y.eq(y), known.copysign(y), y)
-    }
+fn angle<S: Simd>(y: S, x: S) -> S {
+    let (zero, one) = (y.same(0.0), y.same(1.0));
+    let (up, along) = (y.abs(), x.abs());
+    let steep = along.lt(up);
+    let top = S::select(steep, along, up);
+    let below = S::select(steep, up, along);
+    // Of infinities and zeros, too.
+    let t = S::select(top.eq(below), one, top.div(below));
+    let t = S::select(top.eq(zero), zero, t);
+    let a = atan(t);
+    let (quarter, half) = (y.same(QUARTER), y.same(2.0 * QUARTER));
+    let (low, half_low) = (y.same(QUARTER_LOW), y.same(2.0 * QUARTER_LOW));
+    // The sign of `x`, as a number.
+    let side = one.copysign(x);
+    // A steep point is beside a quarter of a turn, another one that is back beside a half.
+    let beside = quarter.sub(a.mul(side).sub(low));
+    let back = half.sub(a.sub(half_low));
+    let flat = S::select(side.lt(zero), back, a);
+    let turned = S::select(steep, beside, flat);
+    // What is not a number is in none of the comparisons.
+    let known = S::select(x.eq(x), turned, x);
+    S::select(y.eq(y), known.copysign(y), y)
 }
 
 /// Angles of points.

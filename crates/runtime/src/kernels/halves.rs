@@ -250,24 +250,29 @@ mod vectors {
         sums: *mut f32,
         y: *mut u16,
     ) {
-        // SAFETY: all have `n` elements; what is left is a vector of its own.
-        unsafe {
-            let (mut sum, mut lines) = ([0.0f32; LANES], [[0u16; LANES]; 2]);
-            let mut i = 0;
-            while i < n {
-                let left = n - i;
-                let (mut at, mut run, mut to) = (x.add(i), sums.add(i), y.add(i));
+        let (mut sum, mut lines) = ([0.0f32; LANES], [[0u16; LANES]; 2]);
+        let mut i = 0;
+        while i < n {
+            let left = n - i;
+            // SAFETY: all have `n` elements; what is left is a vector of its own.
+            let (mut at, mut run, mut to) = unsafe { (x.add(i), sums.add(i), y.add(i)) };
+            // SAFETY: all have `n` elements; what is left is a vector of its own.
+            unsafe {
                 if left < S::LANES {
                     std::ptr::copy_nonoverlapping(at, lines[0].as_mut_ptr(), left);
                     std::ptr::copy_nonoverlapping(run, sum.as_mut_ptr(), left);
                     (at, run) = (lines[0].as_ptr(), sum.as_mut_ptr());
                     to = lines[1].as_mut_ptr();
                 }
-                let (before, element) = (S::load(run), S::widened::<BRAIN>(at));
-                let after = match r.product {
-                    true => before.mul(element),
-                    false => before.add(element),
-                };
+            }
+            // SAFETY: all have `n` elements; what is left is a vector of its own.
+            let (before, element) = unsafe { (S::load(run), S::widened::<BRAIN>(at)) };
+            let after = match r.product {
+                true => before.mul(element),
+                false => before.add(element),
+            };
+            // SAFETY: all have `n` elements; what is left is a vector of its own.
+            unsafe {
                 if r.outside {
                     before.narrow::<BRAIN>(to);
                     after.rounded::<BRAIN>().store(run);
@@ -279,8 +284,8 @@ mod vectors {
                     std::ptr::copy_nonoverlapping(run.cast_const(), sums.add(i), left);
                     std::ptr::copy_nonoverlapping(to.cast_const(), y.add(i), left);
                 }
-                i += S::LANES;
             }
+            i += S::LANES;
         }
     }
 

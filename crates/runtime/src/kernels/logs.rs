@@ -162,96 +162,83 @@ pub(super) const TEN: Base = Base {
 
 /// The logarithm of a mantissa from ¾ to 1½, by a table and a polynomial, plus `rest`.
 #[inline(always)]
-unsafe fn of_sixteenth<S: Simd>(m: S, rest: S, base: &Base) -> S {
-    // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
-    unsafe {
-        let r = m.fma(m.sixteenth(&SIXTEENTHS), S::splat(-1.0));
-        poly(r, &base.near).fma(r, m.sixteenth(&base.sixteenths).add(rest))
-    }
+fn of_sixteenth<S: Simd>(m: S, rest: S, base: &Base) -> S {
+    let r = m.fma(m.sixteenth(&SIXTEENTHS), m.same(-1.0));
+    poly(r, &base.near).fma(r, m.sixteenth(&base.sixteenths).add(rest))
 }
 
 /// The natural logarithm of a number plus `rest`, which is small beside it, and `twos` times that of
 /// 2. It is infinite or NaN where the exponent is, without more ado, if multiplications and additions
 /// are one step; else it is NaN there.
 #[inline(always)]
-unsafe fn natural<S: Simd>(x: S, rest: S, twos: S) -> S {
-    // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
-    unsafe {
-        let (high, low) = NATURAL.two;
-        if S::TABLES {
-            let (m, e) = x.split_evenly();
-            let e = e.add(twos);
-            let y = of_sixteenth(m, e.fma(S::splat(low), rest), &NATURAL);
-            return e.fma(S::splat(high), y);
-        }
-        let (m, e) = x.split();
-        let (f, e) = (m.sub(S::splat(1.0)), e.add(twos));
-        let y = e.fma(S::splat(low), rest);
-        if S::FUSED {
-            let y = f.fma(poly(f, &NATURAL.part), y);
-            return e.fma(S::splat(high), y);
-        }
-        let (half, y) = (f.mul(f), y.add(cubic(f)));
-        let y = half.fma(S::splat(-0.5), y);
-        e.fma(S::splat(high), f.add(y))
+fn natural<S: Simd>(x: S, rest: S, twos: S) -> S {
+    let (high, low) = NATURAL.two;
+    if S::TABLES {
+        let (m, e) = x.split_evenly();
+        let e = e.add(twos);
+        let y = of_sixteenth(m, e.fma(x.same(low), rest), &NATURAL);
+        return e.fma(x.same(high), y);
     }
+    let (m, e) = x.split();
+    let (f, e) = (m.sub(x.same(1.0)), e.add(twos));
+    let y = e.fma(x.same(low), rest);
+    if S::FUSED {
+        let y = f.fma(poly(f, &NATURAL.part), y);
+        return e.fma(x.same(high), y);
+    }
+    let (half, y) = (f.mul(f), y.add(cubic(f)));
+    let y = half.fma(x.same(-0.5), y);
+    e.fma(x.same(high), f.add(y))
 }
 
 /// Returns what the natural logarithm of `1 + f` is more than `f - f²/2`.
 #[inline(always)]
-unsafe fn cubic<S: Simd>(f: S) -> S {
-    // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
-    unsafe { poly(f, &NATURAL.part[..8]).mul(f).mul(f.mul(f)) }
+fn cubic<S: Simd>(f: S) -> S {
+    poly(f, &NATURAL.part[..8]).mul(f).mul(f.mul(f))
 }
 
 /// `ln(1 + t)` for `t ≥ 0`, or where `large` `ln 2a`.
 #[inline(always)]
-unsafe fn inverse<S: Simd>(a: S, t: S, large: S::Mask) -> S {
-    // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
-    unsafe {
-        let (zero, one) = (S::splat(0.0), S::splat(1.0));
-        let whole = one.add(t);
-        let back = whole.sub(one);
-        let lost = one.sub(whole.sub(back)).add(t.sub(back));
-        // By `1 + t`, about. Beside the logarithm of a larger number it is less than half of the last
-        // place, and so is what stands here for a `large` one.
-        let rest = lost.mul(t.fma(S::splat(-0.5), one));
-        let rest = S::select(t.lt(S::splat(2.0)), rest, zero);
-        let twos = S::select(large, one, zero);
-        natural(S::select(large, a, whole), rest, twos)
-    }
+fn inverse<S: Simd>(a: S, t: S, large: S::Mask) -> S {
+    let (zero, one) = (a.same(0.0), a.same(1.0));
+    let whole = one.add(t);
+    let back = whole.sub(one);
+    let lost = one.sub(whole.sub(back)).add(t.sub(back));
+    // By `1 + t`, about. Beside the logarithm of a larger number it is less than half of the last
+    // place, and so is what stands here for a `large` one.
+    let rest = lost.mul(t.fma(a.same(-0.5), one));
+    let rest = S::select(t.lt(a.same(2.0)), rest, zero);
+    let twos = S::select(large, one, zero);
+    natural(S::select(large, a, whole), rest, twos)
 }
 
 /// An area function of a vector: the inverse of the hyperbolic sine, cosine or tangent.
 #[inline(always)]
-pub(super) unsafe fn area<S: Simd>(x: S, math: Math) -> S {
-    // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
-    unsafe {
-        let (zero, one, infinity) = (S::splat(0.0), S::splat(1.0), S::splat(f32::INFINITY));
-        let (a, nan) = (x.abs(), S::splat(f32::NAN));
-        // From here on 1 is nothing beside a square.
-        let large = S::splat(8_192.0).lt(a);
-        let y = if math == Math::Atanh {
-            let t = a.add(a).div(one.sub(a));
-            let none = one.lt(zero);
-            let y = inverse(a, t, none).mul(S::splat(0.5));
-            let y = S::select(a.eq(one), infinity, y);
-            S::select(one.lt(a), nan, y).copysign(x)
-        } else if math == Math::Asinh {
-            let near = S::select(large, one, a);
-            let square = near.mul(near);
-            let t = near.add(square.div(one.add(square.add(one).sqrt())));
-            let y = inverse(a, t, large);
-            S::select(a.eq(infinity), a, y).copysign(x)
-        } else {
-            let t = S::select(large, one, x).sub(one);
-            let t = t.add(t.mul(t.add(S::splat(2.0))).sqrt());
-            let y = inverse(x, t, large);
-            let y = S::select(x.lt(one), nan, y);
-            S::select(x.eq(infinity), x, y)
-        };
-        S::select(x.eq(x), y, x)
-    }
+pub(super) fn area<S: Simd>(x: S, math: Math) -> S {
+    let (zero, one, infinity) = (x.same(0.0), x.same(1.0), x.same(f32::INFINITY));
+    let (a, nan) = (x.abs(), x.same(f32::NAN));
+    // From here on 1 is nothing beside a square.
+    let large = x.same(8_192.0).lt(a);
+    let y = if math == Math::Atanh {
+        let t = a.add(a).div(one.sub(a));
+        let none = one.lt(zero);
+        let y = inverse(a, t, none).mul(x.same(0.5));
+        let y = S::select(a.eq(one), infinity, y);
+        S::select(one.lt(a), nan, y).copysign(x)
+    } else if math == Math::Asinh {
+        let near = S::select(large, one, a);
+        let square = near.mul(near);
+        let t = near.add(square.div(one.add(square.add(one).sqrt())));
+        let y = inverse(a, t, large);
+        S::select(a.eq(infinity), a, y).copysign(x)
+    } else {
+        let t = S::select(large, one, x).sub(one);
+        let t = t.add(t.mul(t.add(x.same(2.0))).sqrt());
+        let y = inverse(x, t, large);
+        let y = S::select(x.lt(one), nan, y);
+        S::select(x.eq(infinity), x, y)
+    };
+    S::select(x.eq(x), y, x)
 }
 
 /// Area functions.
@@ -270,40 +257,37 @@ pub(super) unsafe fn areas(math: Math, n: usize, x: *const f32, y: *mut f32) {
 
 /// The logarithm to a base.
 #[inline(always)]
-pub(super) unsafe fn of_base<S: Simd>(x: S, base: &Base) -> S {
-    // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
-    unsafe {
-        if S::TABLES {
-            let (m, e) = x.split_evenly();
-            let y = of_sixteenth(m, e.mul(S::splat(base.two.1)), base);
-            return e.fma(S::splat(base.two.0), y);
-        }
-        let (m, e) = x.split();
-        let f = m.sub(S::splat(1.0));
-        if S::FUSED {
-            let y = f.fma(poly(f, &base.part), e.mul(S::splat(base.two.1)));
-            return e.fma(S::splat(base.two.0), y);
-        }
-        let y = cubic(f);
-        let half = f.mul(f).mul(S::splat(0.5));
-        // The mantissa's logarithm is `high + low`, the former of 12 bits, so that its product with
-        // the first part of the factor is exact.
-        let near = f.sub(half);
-        let rest = f.sub(near).sub(half).add(y);
-        let wide = near.mul(S::splat(4_097.0));
-        let high = wide.sub(wide.sub(near));
-        let low = near.sub(high).add(rest);
-        let (first, second) = (S::splat(base.e.0), S::splat(base.e.1));
-        let small = near.add(rest).mul(second);
-        let small = low.fma(first, small);
-        let small = e.fma(S::splat(base.two.1), small);
-        let large = high.mul(first);
-        // The greater of the two is the exponent's, unless that is 0.
-        let whole = e.mul(S::splat(base.two.0));
-        let sum = whole.add(large);
-        let lost = large.sub(sum.sub(whole));
-        ends(x, sum.add(lost.add(small)))
+pub(super) fn of_base<S: Simd>(x: S, base: &Base) -> S {
+    if S::TABLES {
+        let (m, e) = x.split_evenly();
+        let y = of_sixteenth(m, e.mul(x.same(base.two.1)), base);
+        return e.fma(x.same(base.two.0), y);
     }
+    let (m, e) = x.split();
+    let f = m.sub(x.same(1.0));
+    if S::FUSED {
+        let y = f.fma(poly(f, &base.part), e.mul(x.same(base.two.1)));
+        return e.fma(x.same(base.two.0), y);
+    }
+    let y = cubic(f);
+    let half = f.mul(f).mul(x.same(0.5));
+    // The mantissa's logarithm is `high + low`, the former of 12 bits, so that its product with
+    // the first part of the factor is exact.
+    let near = f.sub(half);
+    let rest = f.sub(near).sub(half).add(y);
+    let wide = near.mul(x.same(4_097.0));
+    let high = wide.sub(wide.sub(near));
+    let low = near.sub(high).add(rest);
+    let (first, second) = (x.same(base.e.0), x.same(base.e.1));
+    let small = near.add(rest).mul(second);
+    let small = low.fma(first, small);
+    let small = e.fma(x.same(base.two.1), small);
+    let large = high.mul(first);
+    // The greater of the two is the exponent's, unless that is 0.
+    let whole = e.mul(x.same(base.two.0));
+    let sum = whole.add(large);
+    let lost = large.sub(sum.sub(whole));
+    ends(x, sum.add(lost.add(small)))
 }
 
 /// Logarithms to a base.

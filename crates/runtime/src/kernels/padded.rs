@@ -179,19 +179,19 @@ impl Padded {
     pub unsafe fn fill_fours<S: Simd>(&self, x: *const f32, out: *mut f32) {
         let (h, w) = self.window.image;
         let (first, count) = (self.first, self.count);
-        // SAFETY: `x` has the image's floats, and `out` room for the padded copy.
-        unsafe {
-            for i in 0..self.rows {
-                let y = i as isize - self.window.pad.0;
-                if y < 0 || y as usize >= h {
-                    continue;
-                }
-                let from = x.add(y as usize * w + self.left);
-                let to = out.add(i * self.row);
-                // Up to a column of remainder 0, then groups of four vectors, then the rest.
-                let before = ((4 - first % 4) % 4).min(count);
-                let wide = 4 * S::LANES;
-                let groups = (count - before) / wide;
+        for i in 0..self.rows {
+            let y = i as isize - self.window.pad.0;
+            if y < 0 || y as usize >= h {
+                continue;
+            }
+            // SAFETY: `x` has the image's floats, and `out` room for the padded copy.
+            let (from, to) = unsafe { (x.add(y as usize * w + self.left), out.add(i * self.row)) };
+            // Up to a column of remainder 0, then groups of four vectors, then the rest.
+            let before = ((4 - first % 4) % 4).min(count);
+            let wide = 4 * S::LANES;
+            let groups = (count - before) / wide;
+            // SAFETY: `x` has the image's floats, and `out` room for the padded copy.
+            unsafe {
                 self.spread(from, to, 0..before);
                 for group in 0..groups {
                     let from = from.add(before + group * wide);

@@ -227,69 +227,82 @@ unsafe fn by_runs<T: Copy>(p: &Plan<'_>, x: *const T, to: *mut T, fill: T) {
 /// each table, is the offset of an element of the array, and the result has room for all elements
 /// and overlaps nothing.
 pub unsafe fn pick(context: &mut RxContext, p: &RxPick) -> i32 {
-    // SAFETY: tables and arrays are as long as the descriptor says.
-    unsafe {
-        let rank = p.axes.max(0) as usize;
-        if rank == 0 || rank > AXES || !matches!(p.size, 1 | 2 | 4 | 8) {
-            return context.fail(
-                Status::Argument,
-                "rx_pick: too many axes, or no such elements",
-            );
-        }
-        let extents = std::slice::from_raw_parts(p.extents, rank);
-        if extents.iter().any(|&n| n <= 0) {
-            return 0;
-        }
-        let mut axes: [(usize, &[i64]); AXES] = [(0, &[]); AXES];
-        let mut at = p.tables;
-        for (axis, &n) in axes.iter_mut().zip(extents) {
+    let rank = p.axes.max(0) as usize;
+    if rank == 0 || rank > AXES || !matches!(p.size, 1 | 2 | 4 | 8) {
+        return context.fail(
+            Status::Argument,
+            "rx_pick: too many axes, or no such elements",
+        );
+    }
+    // SAFETY: there is an extent for each axis.
+    let extents = unsafe { std::slice::from_raw_parts(p.extents, rank) };
+    if extents.iter().any(|&n| n <= 0) {
+        return 0;
+    }
+    let mut axes: [(usize, &[i64]); AXES] = [(0, &[]); AXES];
+    let mut at = p.tables;
+    for (axis, &n) in axes.iter_mut().zip(extents) {
+        // SAFETY: the tables of the axes lie one behind another, each with an entry for an index.
+        unsafe {
             *axis = (n as usize, std::slice::from_raw_parts(at, n as usize));
             at = at.add(n as usize);
         }
-        let (mut split, mut n) = (rank - 1, extents[rank - 1] as usize);
-        while split > 0 && axes[split - 1].0 * n <= JOINED {
-            split -= 1;
-            n *= axes[split].0;
-        }
-        // The table of a single axis is taken as it is.
-        let joined = if split + 1 < rank { n } else { 0 };
-        let room = (2 * joined * size_of::<i64>() + n / 4 * size_of::<Run>()).max(1);
-        let Some(scratch) = Scratch::new(context, room) else {
-            return context.status;
-        };
-        let words = std::slice::from_raw_parts_mut(scratch.memory.cast::<i64>(), 2 * joined);
-        let of_runs = scratch.memory.cast::<i64>().add(2 * joined).cast::<Run>();
-        let table = if joined > 0 {
-            together(&axes[split..rank], words)
-        } else {
-            axes[rank - 1].1
-        };
-        let runs = runs(table, of_runs, n / 4);
-        let (mut holes, mut within) = (0, 0);
-        for hole in runs.iter().filter(|r| r.from < 0) {
-            (holes, within) = (holes + 1, within + hole.len);
-        }
-        let plan = Plan {
-            pick: p,
-            outer: &axes[..split],
-            table,
-            runs,
-            holes: runs.is_empty() && table.iter().any(|&t| t < 0),
-            filled: within < HOLE * holes && table.len() < APART * holes,
-        };
-        let count = axes[..split].iter().map(|a| a.0).product::<usize>();
-        let grain = Grain::of_work(GRAIN, n * p.size as usize);
-        let shared = Share::new(&plan);
-        context.pool.each(count, grain, |begin, end, _| {
-            let plan: &Plan<'_> = shared.get();
-            let p = plan.pick;
+    }
+    let (mut split, mut n) = (rank - 1, extents[rank - 1] as usize);
+    while split > 0 && axes[split - 1].0 * n <= JOINED {
+        split -= 1;
+        n *= axes[split].0;
+    }
+    // The table of a single axis is taken as it is.
+    let joined = if split + 1 < rank { n } else { 0 };
+    let room = (2 * joined * size_of::<i64>() + n / 4 * size_of::<Run>()).max(1);
+    let Some(scratch) = Scratch::new(context, room) else {
+        return context.status;
+    };
+    // SAFETY: the scratch has room for two words for each element of the joined axes, and the runs
+    // behind them.
+    let (words, of_runs) = unsafe {
+        (
+            std::slice::from_raw_parts_mut(scratch.memory.cast::<i64>(), 2 * joined),
+            scratch.memory.cast::<i64>().add(2 * joined).cast::<Run>(),
+        )
+    };
+    let table = if joined > 0 {
+        together(&axes[split..rank], words)
+    } else {
+        axes[rank - 1].1
+    };
+    // SAFETY: there is room for so many runs.
+    let runs = unsafe { runs(table, of_runs, n / 4) };
+    let (mut holes, mut within) = (0, 0);
+    for hole in runs.iter().filter(|r| r.from < 0) {
+        (holes, within) = (holes + 1, within + hole.len);
+    }
+    let plan = Plan {
+        pick: p,
+        outer: &axes[..split],
+        table,
+        runs,
+        holes: runs.is_empty() && table.iter().any(|&t| t < 0),
+        filled: within < HOLE * holes && table.len() < APART * holes,
+    };
+    let count = axes[..split].iter().map(|a| a.0).product::<usize>();
+    let grain = Grain::of_work(GRAIN, n * p.size as usize);
+    // SAFETY: threads take tasks of their own, which write disjoint places.
+    let shared = unsafe { Share::new(&plan) };
+    context.pool.each(count, grain, |begin, end, _| {
+        let plan: &Plan<'_> = shared.get();
+        let p = plan.pick;
+        // SAFETY: the sums of the tables' entries are offsets of elements of the array, and the
+        // result has room for the rows.
+        unsafe {
             match p.size {
                 1 => rows::<u8>(plan, p.fill as u8, begin, end),
                 2 => rows::<u16>(plan, p.fill as u16, begin, end),
                 4 => rows::<u32>(plan, p.fill as u32, begin, end),
                 _ => rows::<u64>(plan, p.fill, begin, end),
             }
-        });
-        0
-    }
+        }
+    });
+    0
 }

@@ -178,14 +178,11 @@ impl RxPool2dF32 {
 
 /// Combines one more element; NaN is preserved.
 #[inline(always)]
-pub(super) unsafe fn take<S: Simd>(max: bool, acc: S, x: S) -> S {
-    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
-    unsafe {
-        if max {
-            S::select(x.eq(x), x.max(acc), x)
-        } else {
-            acc.add(x)
-        }
+pub(super) fn take<S: Simd>(max: bool, acc: S, x: S) -> S {
+    if max {
+        S::select(x.eq(x), x.max(acc), x)
+    } else {
+        acc.add(x)
     }
 }
 
@@ -384,17 +381,23 @@ unsafe fn channels_first(context: &mut RxContext, p: &RxPool2dF32) -> i32 {
     let room = p.room();
     let threads = context.pool.threads();
     // SAFETY: the arrays have the pooling's sizes; channels of the output are disjoint.
+    let scratch =
+        unsafe { scratch_alloc(context, room.saturating_mul(threads * 4) as u64).cast::<f32>() };
+    if scratch.is_null() {
+        return context.status;
+    }
+    // SAFETY: the arrays have the pooling's sizes; channels of the output are disjoint.
     unsafe {
-        let scratch = scratch_alloc(context, room.saturating_mul(threads * 4) as u64).cast::<f32>();
-        if scratch.is_null() {
-            return context.status;
-        }
         for worker in 0..threads {
             p.prepare(scratch.add(worker * room));
         }
-        let (dense, shared) = (p.dense(), Share::new((p, scratch)));
-        let work = (p.oh * p.ow * p.kh * p.kw).max(1) as usize;
-        let grain = Grain::of_work(GRAIN * 8, work);
+    }
+    // SAFETY: the arrays have the pooling's sizes; channels of the output are disjoint.
+    let (dense, shared) = unsafe { (p.dense(), Share::new((p, scratch))) };
+    let work = (p.oh * p.ow * p.kh * p.kw).max(1) as usize;
+    let grain = Grain::of_work(GRAIN * 8, work);
+    // SAFETY: the arrays have the pooling's sizes; channels of the output are disjoint.
+    unsafe {
         context
             .pool
             .each((p.n * p.c) as usize, grain, |begin, end, worker| {
@@ -420,27 +423,30 @@ unsafe fn channels_first(context: &mut RxContext, p: &RxPool2dF32) -> i32 {
 /// # Safety
 /// The arrays are as large as the sizes say and do not overlap.
 pub unsafe fn pool(context: &mut RxContext, p: &RxPool2dF32) -> i32 {
-    // SAFETY: the arrays have the sizes that the descriptor says; rows of the output are
-    // disjoint.
+    if !p.fits() {
+        return context.fail(Status::Argument, "rx_pool2d_f32: sizes that are no pooling");
+    }
+    if p.n <= 0 || p.c <= 0 || p.oh <= 0 || p.ow <= 0 {
+        return 0;
+    }
+    // Dense rows that fill half a vector at least are read where they lie. One channel lies
+    // alike in both layouts.
+    let dense = p.dense() && p.ow * 2 >= lanes() as i64;
+    let first = p.layout == Layout::Nchw as i32 || p.c == 1;
+    // SAFETY: the arrays have the sizes that the descriptor says; rows of the output are disjoint.
     unsafe {
-        if !p.fits() {
-            return context.fail(Status::Argument, "rx_pool2d_f32: sizes that are no pooling");
-        }
-        if p.n <= 0 || p.c <= 0 || p.oh <= 0 || p.ow <= 0 {
-            return 0;
-        }
-        // Dense rows that fill half a vector at least are read where they lie. One channel lies
-        // alike in both layouts.
-        let dense = p.dense() && p.ow * 2 >= lanes() as i64;
-        let first = p.layout == Layout::Nchw as i32 || p.c == 1;
         if first && !dense && pool_lanes::pays(p) {
             return pool_lanes::run(context, p);
         }
         if first {
             return channels_first(context, p);
         }
-        let work = (p.ow * p.kh * p.kw * p.c).max(1) as usize;
-        let shared = Share::new(p);
+    }
+    let work = (p.ow * p.kh * p.kw * p.c).max(1) as usize;
+    // SAFETY: threads take tasks of their own, which write disjoint places.
+    let shared = unsafe { Share::new(p) };
+    // SAFETY: the arrays have the sizes that the descriptor says; rows of the output are disjoint.
+    unsafe {
         context.pool.each(
             (p.n * p.oh) as usize,
             Grain::of_work(GRAIN, work),

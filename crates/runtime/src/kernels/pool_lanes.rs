@@ -63,20 +63,27 @@ unsafe fn channels<S: Turning>(p: &RxPool2dF32, of: Channels, room: *mut f32) {
     }
     // SAFETY: the channels lie in image and output; `room` has a vector for each pixel of both
     // images.
+    let sums = unsafe { room.add(plane * S::LANES) };
+    // SAFETY: the channels lie in image and output; `room` has a vector for each pixel of both
+    // images.
     unsafe {
-        let sums = room.add(plane * S::LANES);
         gather::<S>(of.x.0, of.x.1, of.count, plane, |pixel| {
             Some(room.add(pixel * S::LANES))
         });
-        let mut to = sums;
-        for oy in 0..p.oh {
-            let y0 = oy * p.stride_h - p.pad_t;
-            let (top, bottom) = inside(y0, p.dilation_h, p.kh, p.h);
-            let rows = p.rows(oy);
-            for ox in 0..p.ow {
-                let (left, right, counted) = columns[ox as usize];
-                let x0 = ox * p.stride_w - p.pad_l;
-                let mut acc = S::splat(p.start());
+    }
+    let mut to = sums;
+    for oy in 0..p.oh {
+        let y0 = oy * p.stride_h - p.pad_t;
+        let (top, bottom) = inside(y0, p.dilation_h, p.kh, p.h);
+        let rows = p.rows(oy);
+        for ox in 0..p.ow {
+            let (left, right, counted) = columns[ox as usize];
+            let x0 = ox * p.stride_w - p.pad_l;
+            // SAFETY: the instruction set of `S` is enabled here.
+            let mut acc = unsafe { S::splat(p.start()) };
+            // SAFETY: the channels lie in image and output; `room` has a vector for each pixel of
+            // both images.
+            unsafe {
                 for ky in top..bottom {
                     let line = (y0 + ky * p.dilation_h) * p.w + x0;
                     for kx in left..right {
@@ -92,7 +99,11 @@ unsafe fn channels<S: Turning>(p: &RxPool2dF32, of: Channels, room: *mut f32) {
                 to = to.add(S::LANES);
             }
         }
-        let late = (null(), None);
+    }
+    let late = (null(), None);
+    // SAFETY: the channels lie in image and output; `room` has a vector for each pixel of both
+    // images.
+    unsafe {
         scatter::<S>(sums, (pixels, of.count), of.y.0, of.y.1, late);
     }
 }

@@ -46,28 +46,22 @@ impl Op {
 
     /// Combines two partial results; NaN is preserved.
     #[inline(always)]
-    unsafe fn both<S: Simd>(self, a: S, b: S) -> S {
-        // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
-        unsafe {
-            match self {
-                Self::Sum | Self::Mean | Self::SumSq => a.add(b),
-                Self::Max => S::select(b.eq(b), b.max(a), b),
-                Self::Min => S::select(b.eq(b), b.min(a), b),
-                Self::Prod => a.mul(b),
-            }
+    fn both<S: Simd>(self, a: S, b: S) -> S {
+        match self {
+            Self::Sum | Self::Mean | Self::SumSq => a.add(b),
+            Self::Max => S::select(b.eq(b), b.max(a), b),
+            Self::Min => S::select(b.eq(b), b.min(a), b),
+            Self::Prod => a.mul(b),
         }
     }
 
     /// Combines one more element.
     #[inline(always)]
-    unsafe fn one<S: Simd>(self, acc: S, x: S) -> S {
-        // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
-        unsafe {
-            if self == Self::SumSq {
-                x.fma(x, acc)
-            } else {
-                self.both(acc, x)
-            }
+    fn one<S: Simd>(self, acc: S, x: S) -> S {
+        if self == Self::SumSq {
+            x.fma(x, acc)
+        } else {
+            self.both(acc, x)
         }
     }
 
@@ -105,21 +99,21 @@ impl<S: Simd, const NV: usize> Counter<S, NV> {
     }
 
     #[inline(always)]
-    unsafe fn both(&self, mut a: [S; NV], b: [S; NV]) -> [S; NV] {
+    fn both(&self, mut a: [S; NV], b: [S; NV]) -> [S; NV] {
         for (a, b) in a.iter_mut().zip(b) {
-            // SAFETY: the caller has the instruction set.
-            *a = unsafe { self.op.both(*a, b) };
+            *a = self.op.both(*a, b);
         }
         a
     }
 
     /// Adds a block's result.
     #[inline(always)]
-    unsafe fn push(&mut self, mut value: [S; NV]) {
+    fn push(&mut self, mut value: [S; NV]) {
         let mut bit = 0;
         while self.blocks >> bit & 1 == 1 {
-            // SAFETY: the caller has the instruction set; the bit's slot is written.
-            value = unsafe { self.both(self.slots[bit].assume_init(), value) };
+            // SAFETY: the bit's slot is written.
+            let slot = unsafe { self.slots[bit].assume_init() };
+            value = self.both(slot, value);
             bit += 1;
         }
         self.slots[bit].write(value);
@@ -128,12 +122,12 @@ impl<S: Simd, const NV: usize> Counter<S, NV> {
 
     /// Returns the result of all blocks.
     #[inline(always)]
-    unsafe fn total(&self) -> [S; NV] {
+    fn total(&self) -> [S; NV] {
         let mut total = self.start;
         for (bit, slot) in self.slots.iter().enumerate() {
             if self.blocks >> bit & 1 == 1 {
                 // SAFETY: as in `push`.
-                total = unsafe { self.both(slot.assume_init(), total) };
+                total = self.both(unsafe { slot.assume_init() }, total);
             }
         }
         total
@@ -143,12 +137,13 @@ impl<S: Simd, const NV: usize> Counter<S, NV> {
 /// A whole contiguous line.
 #[inline(always)]
 unsafe fn line<S: Simd>(op: Op, n: usize, x: *const f32) -> f32 {
+    // SAFETY: the instruction set of `S` is enabled here.
+    let start = unsafe { S::splat(op.start()) };
+    let mut counter = Counter::new(op, [start]);
+    let mut i = 0;
+    // Four independent chains of additions within a block.
     // SAFETY: `x` has `n` floats.
     unsafe {
-        let start = S::splat(op.start());
-        let mut counter = Counter::new(op, [start]);
-        let mut i = 0;
-        // Four independent chains of additions within a block.
         while i + 4 * S::LANES <= n {
             let mut acc = [start; 4];
             let steps = ((n - i) / (4 * S::LANES)).min(BLOCK / 4);
@@ -161,23 +156,29 @@ unsafe fn line<S: Simd>(op: Op, n: usize, x: *const f32) -> f32 {
             let pairs = [op.both(acc[0], acc[1]), op.both(acc[2], acc[3])];
             counter.push([op.both(pairs[0], pairs[1])]);
         }
-        let mut lanes = [op.start(); 16];
+    }
+    let mut lanes = [op.start(); 16];
+    // SAFETY: `x` has `n` floats.
+    unsafe {
         counter.total()[0].store(lanes.as_mut_ptr());
-        let mut width = S::LANES;
-        while width > 1 {
-            width /= 2;
-            for lane in 0..width {
-                lanes[lane] = op.both_scalar(lanes[lane], lanes[lane + width]);
-            }
+    }
+    let mut width = S::LANES;
+    while width > 1 {
+        width /= 2;
+        for lane in 0..width {
+            lanes[lane] = op.both_scalar(lanes[lane], lanes[lane + width]);
         }
-        let mut rest = op.start();
+    }
+    let mut rest = op.start();
+    // SAFETY: `x` has `n` floats.
+    unsafe {
         while i < n {
             let x = *x.add(i);
             rest = op.both_scalar(rest, if op == Op::SumSq { x * x } else { x });
             i += 1;
         }
-        op.both_scalar(lanes[0], rest)
     }
+    op.both_scalar(lanes[0], rest)
 }
 
 /// Reduces a strip of `NV` vectors of columns, of which `columns` are stored, along the axis.
@@ -190,14 +191,15 @@ unsafe fn strip<S: Simd, const NV: usize>(
     x: *const f32,
     columns: usize,
 ) -> [S; NV] {
-    // SAFETY: `x` has `NV` vectors in each row of the axis.
-    unsafe {
-        let start = [S::splat(op.start()); NV];
-        let mut counter = Counter::new(op, start);
-        let mut i = 0;
-        while i < axis {
-            let end = (i + BLOCK).min(axis);
-            let mut acc = start;
+    // SAFETY: the instruction set of `S` is enabled here.
+    let start = unsafe { [S::splat(op.start()); NV] };
+    let mut counter = Counter::new(op, start);
+    let mut i = 0;
+    while i < axis {
+        let end = (i + BLOCK).min(axis);
+        let mut acc = start;
+        // SAFETY: `x` has `NV` vectors in each row of the axis.
+        unsafe {
             while i < end {
                 for v in 0..NV {
                     let at = x.add(i * step + v * S::LANES);
@@ -211,10 +213,10 @@ unsafe fn strip<S: Simd, const NV: usize>(
                 }
                 i += 1;
             }
-            counter.push(acc);
         }
-        counter.total()
+        counter.push(acc);
     }
+    counter.total()
 }
 
 /// Sizes of a reduction.
@@ -246,15 +248,23 @@ unsafe fn part<S: Simd>(r: Reduction, pieces: std::ops::Range<usize>, x: *const 
             }
             return;
         }
-        let strips = inner.div_ceil(COLUMNS);
-        for piece in pieces {
-            let (outer, first) = (piece / strips, piece % strips * COLUMNS);
-            let end = (first + COLUMNS).min(inner);
-            let mut column = first;
-            while column < end {
-                let n = (end - column).min(4 * S::LANES);
-                let from = x.add(outer * axis * inner + column);
-                let to = y.add(outer * inner + column);
+    }
+    let strips = inner.div_ceil(COLUMNS);
+    for piece in pieces {
+        let (outer, first) = (piece / strips, piece % strips * COLUMNS);
+        let end = (first + COLUMNS).min(inner);
+        let mut column = first;
+        while column < end {
+            let n = (end - column).min(4 * S::LANES);
+            // SAFETY: the pieces are the reduction's, whose arrays have its sizes.
+            let (from, to) = unsafe {
+                (
+                    x.add(outer * axis * inner + column),
+                    y.add(outer * inner + column),
+                )
+            };
+            // SAFETY: the pieces are the reduction's, whose arrays have its sizes.
+            unsafe {
                 if n > 3 * S::LANES {
                     let sums = strip::<S, 4>(op, axis, inner, from, n);
                     for (v, sum) in sums.into_iter().enumerate() {
@@ -307,7 +317,7 @@ pub fn reduce(
         (outer * inner.div_ceil(COLUMNS), COLUMNS)
     };
     let grain = Grain::of_work(GRAIN, axis * columns);
-    // SAFETY: the arrays have the reduction's sizes; pieces write different elements.
+    // SAFETY: threads take tasks of their own, which write disjoint places.
     let shared = unsafe { Share::new((x.as_ptr(), y.as_mut_ptr(), r)) };
     context.pool.each(pieces, grain, |begin, end, _| {
         let &(x, y, r) = shared.get();

@@ -41,9 +41,8 @@ pub(crate) unsafe fn store<S: Simd>(v: S, y: *mut f32, i: usize, n: usize) {
 
 /// Adds four accumulators.
 #[inline(always)]
-pub(crate) unsafe fn total<S: Simd>(acc: [S; 4]) -> f32 {
-    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
-    unsafe { acc[0].add(acc[1]).add(acc[2].add(acc[3])).sum() }
+pub(crate) fn total<S: Simd>(acc: [S; 4]) -> f32 {
+    acc[0].add(acc[1]).add(acc[2].add(acc[3])).sum()
 }
 
 /// The first `n` lanes of a vector, the others 0.
@@ -359,9 +358,9 @@ c_structure! {
         /// `rows` times `cols` elements.
         pub x: *const c_void,
         /// `channels` scales; may be null.
-        pub gamma: *const f32,
+        pub gamma: *const c_void,
         /// `channels` shifts; may be null.
-        pub beta: *const f32,
+        pub beta: *const c_void,
         /// `rows` times `cols` elements; may be `x`.
         pub y: *mut c_void,
         /// Added to the variance.
@@ -370,8 +369,8 @@ c_structure! {
         pub centred: i32,
         /// The elements of `x` and `y`: a [`Kind`], a float of at most four bytes.
         pub kind: i32,
-        /// 0.
-        pub reserved: i32,
+        /// The elements of `gamma` and `beta`, the same way.
+        pub factors: i32,
     }
 }
 
@@ -403,6 +402,7 @@ unsafe fn summed<S: Simd, const SQUARES: bool>(n: usize, x: *const f32, mean: S)
 #[inline(always)]
 unsafe fn norm_rows<S: Simd>(
     g: &RxLayerNormF32,
+    (gamma, beta): (*const f32, *const f32),
     rows: std::ops::Range<usize>,
     x: *const f32,
     y: *mut f32,
@@ -412,8 +412,8 @@ unsafe fn norm_rows<S: Simd>(
     // The row is one piece with a factor for each element, or pieces with one each.
     let (piece, each) = if inner == 1 { (n, n) } else { (inner, 1) };
     let mut channel = rows.start * (n / inner) % channels;
-    // SAFETY: `x` and `y` have the rows, of `n` floats each, and the factors one for each channel,
-    // where there are any.
+    // SAFETY: `x` and `y` have the rows, of `n` floats each, and `gamma` and `beta` one for each
+    // channel, where they are not null.
     unsafe {
         for row in 0..rows.len() {
             let (x, y) = (x.add(row * n), y.add(row * n));
@@ -439,11 +439,11 @@ unsafe fn norm_rows<S: Simd>(
                 while i < piece {
                     let part = (piece - i).min(S::LANES);
                     let mut v = load::<S>(x, i, part).sub(mean).mul(scale);
-                    if !g.gamma.is_null() {
-                        v = v.mul(factor(g.gamma, i, part));
+                    if !gamma.is_null() {
+                        v = v.mul(factor(gamma, i, part));
                     }
-                    if !g.beta.is_null() {
-                        v = v.add(factor(g.beta, i, part));
+                    if !beta.is_null() {
+                        v = v.add(factor(beta, i, part));
                     }
                     if stream {
                         v.stream(y.add(i));
@@ -465,6 +465,58 @@ unsafe fn norm_rows<S: Simd>(
     }
 }
 
+/// The scales and shifts of a normalisation as floats, each of them null where there are none.
+struct Factors {
+    gamma: *const f32,
+    beta: *const f32,
+    /// Where they were converted to.
+    _held: Option<Scratch>,
+}
+
+impl Factors {
+    /// Converts those of a descriptor that are narrow. Returns `None` where they have another type or
+    /// memory has run out, which the context has recorded.
+    ///
+    /// # Safety
+    /// The factors that are given have an element for each channel.
+    unsafe fn new(context: &mut RxContext, g: &RxLayerNormF32) -> Option<Factors> {
+        let kind = match Kind::of(g.factors) {
+            Some(Kind::F32) => {
+                return Some(Factors {
+                    gamma: g.gamma.cast(),
+                    beta: g.beta.cast(),
+                    _held: None,
+                });
+            }
+            Some(kind @ (Kind::F16 | Kind::BF16)) => kind,
+            _ => {
+                context.fail(Status::Argument, "factors of another type");
+                return None;
+            }
+        };
+        let channels = g.channels.max(0) as usize;
+        let held = Scratch::new(context, 2 * channels * size_of::<f32>())?;
+        let wide = |from: *const c_void, at: usize| {
+            if from.is_null() {
+                return std::ptr::null();
+            }
+            // SAFETY: `from` has `channels` elements, and memory has room for as many floats from
+            // `at` on, which is 0 or `channels`.
+            unsafe {
+                let to = held.memory.cast::<f32>().add(at);
+                f32::widen(kind, channels, from.cast(), to);
+                to.cast_const()
+            }
+        };
+        let (gamma, beta) = (wide(g.gamma, 0), wide(g.beta, channels));
+        Some(Factors {
+            gamma,
+            beta,
+            _held: Some(held),
+        })
+    }
+}
+
 /// Normalisation of each row.
 ///
 /// # Safety
@@ -481,12 +533,16 @@ pub unsafe fn normalise(context: &mut RxContext, g: &RxLayerNormF32) -> i32 {
         let wide = g.kind == Kind::F32 as i32;
         let stream = wide && even && past_caches(rows, n, g.y.cast());
         let (kind, sizes, arrays) = (g.kind, (rows, n), (g.x, g.y));
-        let shared = Share::new(g);
+        let Some(Factors { gamma, beta, _held }) = Factors::new(context, g) else {
+            return context.status;
+        };
+        let shared = Share::new((g, (gamma, beta)));
         over_rows(context, kind, sizes, arrays, |first, count, x, y| {
-            let &g = shared.get();
+            let &(g, factors) = shared.get();
             let rows = first..first + count;
             dispatch!(norm_rows(
                 g: &RxLayerNormF32,
+                factors: (*const f32, *const f32),
                 rows: std::ops::Range<usize>,
                 x: *const f32,
                 y: *mut f32,

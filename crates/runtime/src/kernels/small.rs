@@ -31,18 +31,21 @@ pub(crate) unsafe fn run(v: &RxStrips) -> bool {
         return false;
     }
     let (axes, inputs) = (v.axes as usize, v.inputs as usize);
+    let mut n = 1usize;
     // SAFETY: the structure is live, and its lists are as long as it says.
     unsafe {
-        let mut n = 1usize;
         for axis in 0..axes {
             n = n.saturating_mul((*v.extents.add(axis)).max(0) as usize);
         }
-        if n == 0 || n > MOST {
-            return false;
-        }
-        let mut lies = [Lies::Alike; OPERANDS];
-        for (k, to) in lies.iter_mut().enumerate().take(inputs) {
-            let (mut alike, mut once, mut step) = (true, true, 1);
+    }
+    if n == 0 || n > MOST {
+        return false;
+    }
+    let mut lies = [Lies::Alike; OPERANDS];
+    for (k, to) in lies.iter_mut().enumerate().take(inputs) {
+        let (mut alike, mut once, mut step) = (true, true, 1);
+        // SAFETY: the structure is live, and its lists are as long as it says.
+        unsafe {
             for axis in (0..axes).rev() {
                 let extent = *v.extents.add(axis);
                 if extent == 1 {
@@ -53,12 +56,15 @@ pub(crate) unsafe fn run(v: &RxStrips) -> bool {
                 once &= found == 0;
                 step *= extent;
             }
-            *to = match (alike, once) {
-                (true, _) => Lies::Alike,
-                (_, true) => Lies::Once,
-                _ => return false,
-            };
         }
+        *to = match (alike, once) {
+            (true, _) => Lies::Alike,
+            (_, true) => Lies::Once,
+            _ => return false,
+        };
+    }
+    // SAFETY: the structure is live, and its lists are as long as it says.
+    unsafe {
         expression(v, n, &lies);
     }
     true
@@ -68,16 +74,19 @@ unsafe fn expression(v: &RxStrips, n: usize, lies: &[Lies; OPERANDS]) {
     let (inputs, constants) = (v.inputs as usize, v.constants as usize);
     let mut room = MaybeUninit::<[[f32; MOST]; OPERANDS]>::uninit();
     let room: *mut f32 = room.as_mut_ptr().cast();
-    // SAFETY: inputs have the elements that they lie in, and the result and all rows of room `n`.
-    unsafe {
-        let fill = |k: usize, x: f32| {
+    let fill = |k: usize, x: f32| {
+        // SAFETY: inputs have the elements that they lie in, and the result and all rows of room `n`.
+        unsafe {
             let at = room.add(k * MOST);
             for i in 0..n {
                 *at.add(i) = x;
             }
             at.cast_const()
-        };
-        let mut at = [std::ptr::null::<f32>(); OPERANDS];
+        }
+    };
+    let mut at = [std::ptr::null::<f32>(); OPERANDS];
+    // SAFETY: inputs have the elements that they lie in, and the result and all rows of room `n`.
+    unsafe {
         for (k, at) in at.iter_mut().enumerate() {
             *at = if k < inputs {
                 let from = *v.data.add(k);
@@ -91,7 +100,11 @@ unsafe fn expression(v: &RxStrips, n: usize, lies: &[Lies; OPERANDS]) {
                 room.add(k * MOST).cast_const()
             };
         }
-        let ops: &[RxStripOp] = std::slice::from_raw_parts(v.program, v.ops as usize);
+    }
+    // SAFETY: inputs have the elements that they lie in, and the result and all rows of room `n`.
+    let ops: &[RxStripOp] = unsafe { std::slice::from_raw_parts(v.program, v.ops as usize) };
+    // SAFETY: inputs have the elements that they lie in, and the result and all rows of room `n`.
+    unsafe {
         for (k, op) in ops.iter().enumerate() {
             let to = if k + 1 == ops.len() {
                 v.out

@@ -155,7 +155,10 @@ unsafe fn plane<T: Copy>(outer: Loop, inner: Loop, src: *const T, dst: *mut T) {
         if inner.src == 1 && inner.dst == 1 {
             return rows(outer, inner.n as usize, src, dst);
         }
-        let sides = outer.n >= SIDE && inner.n >= SIDE;
+    }
+    let sides = outer.n >= SIDE && inner.n >= SIDE;
+    // SAFETY: every element that both loops name lies in source and destination.
+    unsafe {
         if sides && inner.src == 1 && outer.dst == 1 {
             let extents = (outer.n as usize, inner.n as usize);
             return turn(extents, src, outer.src as isize, dst, inner.dst as isize);
@@ -164,21 +167,27 @@ unsafe fn plane<T: Copy>(outer: Loop, inner: Loop, src: *const T, dst: *mut T) {
             let extents = (inner.n as usize, outer.n as usize);
             return turn(extents, src, inner.src as isize, dst, outer.dst as isize);
         }
-        let done = match inner.n {
+    }
+    // SAFETY: every element that both loops name lies in source and destination.
+    let done = unsafe {
+        match inner.n {
             2 => few::<T, 2>(outer, inner, src, dst),
             3 => few::<T, 3>(outer, inner, src, dst),
             _ => false,
-        };
-        if done {
-            return;
         }
-        // Writing along the rows of dst keeps its lines whole.
-        let across = outer.dst == 1 && inner.dst != 1;
-        let (outer, inner) = if across {
-            (inner, outer)
-        } else {
-            (outer, inner)
-        };
+    };
+    if done {
+        return;
+    }
+    // Writing along the rows of dst keeps its lines whole.
+    let across = outer.dst == 1 && inner.dst != 1;
+    let (outer, inner) = if across {
+        (inner, outer)
+    } else {
+        (outer, inner)
+    };
+    // SAFETY: every element that both loops name lies in source and destination.
+    unsafe {
         for i in 0..outer.n {
             let from = src.offset((i * outer.src) as isize);
             let to = dst.offset((i * outer.dst) as isize);

@@ -31,124 +31,97 @@ struct Parts<S> {
 /// Takes an argument apart, where 2^n is a normal number; `bias` is added to the bits. With `short`,
 /// the rounding error of `r` is 1.9e-9 for each of `n` where products are not rounded.
 #[inline(always)]
-unsafe fn parts<S: Simd>(x: S, bias: f32, short: bool) -> Parts<S> {
+fn parts<S: Simd>(x: S, bias: f32, short: bool) -> Parts<S> {
     const LN2: f32 = std::f32::consts::LN_2;
-    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
-    unsafe {
-        let whole = S::splat(WHOLE + bias);
-        let shifted = x.fma(S::splat(std::f32::consts::LOG2_E), whole);
-        let n = shifted.sub(whole);
-        let r = if short && S::FUSED {
-            n.fma(S::splat(-LN2), x)
-        } else {
-            n.fma(S::splat(-LN2_LO), n.fma(S::splat(-LN2_HI), x))
-        };
-        // Minimax on ±ln 2 / 2, with the first two coefficients 1. Pairs of terms are independent
-        // of each other, so that dependency chains are short.
-        let square = r.mul(r);
-        let high = poly(r, &[1.381_454e-3, 8.368_745e-3, 4.166_839e-2]);
-        let low = poly(r, &[0.166_665_21, 0.499_999_94]);
-        let rest = high.fma(square, low).fma(square, r);
-        Parts { shifted, rest }
-    }
+    let whole = x.same(WHOLE + bias);
+    let shifted = x.fma(x.same(std::f32::consts::LOG2_E), whole);
+    let n = shifted.sub(whole);
+    let r = if short && S::FUSED {
+        n.fma(x.same(-LN2), x)
+    } else {
+        n.fma(x.same(-LN2_LO), n.fma(x.same(-LN2_HI), x))
+    };
+    // Minimax on ±ln 2 / 2, with the first two coefficients 1. Pairs of terms are independent
+    // of each other, so that dependency chains are short.
+    let square = r.mul(r);
+    let high = poly(r, &[1.381_454e-3, 8.368_745e-3, 4.166_839e-2]);
+    let low = poly(r, &[0.166_665_21, 0.499_999_94]);
+    let rest = high.fma(square, low).fma(square, r);
+    Parts { shifted, rest }
 }
 
 /// `e^x`. The argument is `n ln 2 + r`, with a polynomial for `e^r`.
-///
-/// # Safety
-/// The instruction set of `S` is enabled.
 #[inline(always)]
-pub unsafe fn exp<S: Simd>(x: S) -> S {
-    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
-    unsafe {
-        if S::SCALES {
-            // Beyond, the result is infinite or 0; the operand order propagates NaN.
-            let x = S::splat(-104.0).max(S::splat(89.0).min(x));
-            let Parts { shifted, rest } = parts(x, 0.0, false);
-            return rest.add(S::splat(1.0)).scaled(shifted.sub(S::splat(WHOLE)));
-        }
-        // 2^n may be infinite where the result is not.
+pub fn exp<S: Simd>(x: S) -> S {
+    if S::SCALES {
+        // Beyond, the result is infinite or 0; the operand order propagates NaN.
+        let x = x.same(-104.0).max(x.same(89.0).min(x));
         let Parts { shifted, rest } = parts(x, 0.0, false);
-        let y = rest.add(S::splat(1.0)).lift(shifted);
-        // The least argument whose result is a normal number, and the greatest with a finite result.
-        let y = S::select(x.lt(S::splat(-87.336_54)), S::splat(0.0), y);
-        // NaN is above, too.
-        let inside = x.lt(S::splat(88.722_84));
-        S::select(inside, y, x.add(S::splat(f32::INFINITY)))
+        return rest.add(x.same(1.0)).scaled(shifted.sub(x.same(WHOLE)));
     }
+    // 2^n may be infinite where the result is not.
+    let Parts { shifted, rest } = parts(x, 0.0, false);
+    let y = rest.add(x.same(1.0)).lift(shifted);
+    // The least argument whose result is a normal number, and the greatest with a finite result.
+    let y = S::select(x.lt(x.same(-87.336_54)), x.same(0.0), y);
+    // NaN is above, too.
+    let inside = x.lt(x.same(88.722_84));
+    S::select(inside, y, x.add(x.same(f32::INFINITY)))
 }
 
 /// `e^x` for `x ≤ 0`, as in softmax for differences from the largest element: within 3 units in the
 /// last place down to `e^-40`, 6 beyond; 0 where the result is not a normal number. With fewer
 /// operations than [`exp`], which assumes nothing about its argument.
-///
-/// # Safety
-/// The instruction set of `S` is enabled.
 #[inline(always)]
-pub unsafe fn exp_below<S: Simd>(x: S) -> S {
-    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
-    unsafe {
-        let Parts { shifted, rest } = parts(x, BIAS, true);
-        let power = shifted.power();
-        let y = power.fma(rest, power);
-        S::select(x.lt(S::splat(-87.336_54)), S::splat(0.0), y)
-    }
+pub fn exp_below<S: Simd>(x: S) -> S {
+    let Parts { shifted, rest } = parts(x, BIAS, true);
+    let power = shifted.power();
+    let y = power.fma(rest, power);
+    S::select(x.lt(x.same(-87.336_54)), x.same(0.0), y)
 }
 
 /// `2t / (1 + t^2)` for `t = x P(x^2) / Q(x^2)`: at a `t` of 1, errors of `t` are none of the result.
 #[inline(always)]
-unsafe fn doubled<S: Simd>(x: S, p: &[f32], q: &[f32]) -> S {
-    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
-    unsafe {
-        let z = x.mul(x);
-        let (top, below) = (x.mul(poly(z, p)), poly(z, q));
-        let squares = top.fma(top, below.mul(below));
-        top.add(top).mul(below).div(squares)
-    }
+fn doubled<S: Simd>(x: S, p: &[f32], q: &[f32]) -> S {
+    let z = x.mul(x);
+    let (top, below) = (x.mul(poly(z, p)), poly(z, q));
+    let squares = top.fma(top, below.mul(below));
+    top.add(top).mul(below).div(squares)
 }
 
 /// `tanh x` by `tanh x/2`. The polynomials' scale is one with which rounding errors are small.
-///
-/// # Safety
-/// The instruction set of `S` is enabled.
 #[inline(always)]
-pub unsafe fn tanh<S: Simd>(x: S) -> S {
-    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
-    unsafe {
-        // There the result is 1, and nowhere before it is more; the operand order propagates NaN.
-        let x = S::splat(8.789_014).min(x);
-        let x = S::splat(-8.789_014).max(x);
-        let p = [1.048_660_4e-4, 2.722_103e-2, 0.9135];
-        let q = [2.266_535_8e-6, 2.209_124_9e-3, 0.206_692_01, 1.827];
-        doubled(x, &p, &q)
-    }
+pub fn tanh<S: Simd>(x: S) -> S {
+    // There the result is 1, and nowhere before it is more; the operand order propagates NaN.
+    let x = x.same(8.789_014).min(x);
+    let x = x.same(-8.789_014).max(x);
+    let p = [1.048_660_4e-4, 2.722_103e-2, 0.9135];
+    let q = [2.266_535_8e-6, 2.209_124_9e-3, 0.206_692_01, 1.827];
+    doubled(x, &p, &q)
 }
 
 /// `sinh x`, or `cosh x` with `even`, by `t = (e^|x| - 1) / 2`, which is exact near 0, too: the
 /// former is `t + t / (2t + 1)`, the latter `t + (1 + 1 / (2t + 1)) / 2`. Halves, because `e^|x|`
 /// overflows first.
 #[inline(always)]
-pub(super) unsafe fn hyperbolic<S: Simd>(x: S, even: bool) -> S {
-    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
-    unsafe {
-        let one = S::splat(1.0);
-        // From here on the result is infinite; the operand order propagates NaN.
-        let a = S::splat(89.5).min(x.abs());
-        let Parts { shifted, rest } = parts(a, BIAS - 2.0, false);
-        let power = shifted.power();
-        let t = power.fma(rest, power.sub(S::splat(0.25)));
-        let t = t.add(t);
-        let whole = t.add(t).add(one);
-        let y = if even {
-            let half = S::splat(0.5);
-            t.add(half.div(whole).add(half))
-        } else {
-            t.add(t.div(whole))
-        };
-        // The greatest argument with a finite result.
-        let y = S::select(S::splat(89.415_985).lt(a), S::splat(f32::INFINITY), y);
-        if even { y } else { y.copysign(x) }
-    }
+pub(super) fn hyperbolic<S: Simd>(x: S, even: bool) -> S {
+    let one = x.same(1.0);
+    // From here on the result is infinite; the operand order propagates NaN.
+    let a = x.same(89.5).min(x.abs());
+    let Parts { shifted, rest } = parts(a, BIAS - 2.0, false);
+    let power = shifted.power();
+    let t = power.fma(rest, power.sub(x.same(0.25)));
+    let t = t.add(t);
+    let whole = t.add(t).add(one);
+    let y = if even {
+        let half = x.same(0.5);
+        t.add(half.div(whole).add(half))
+    } else {
+        t.add(t.div(whole))
+    };
+    // The greatest argument with a finite result.
+    let y = S::select(x.same(89.415_985).lt(a), x.same(f32::INFINITY), y);
+    if even { y } else { y.copysign(x) }
 }
 
 /// Hyperbolic sines or, with `even`, cosines of `n` numbers.
@@ -166,112 +139,86 @@ pub(super) unsafe fn hyperbolics(n: usize, x: *const f32, y: *mut f32, even: boo
 }
 
 /// `atan x`: beyond the tangents of 1/16 and 3/16 of a turn, relative to 1/8 or 1/4 of a turn.
-///
-/// # Safety
-/// The instruction set of `S` is enabled.
 #[inline(always)]
-pub unsafe fn atan<S: Simd>(x: S) -> S {
-    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
-    unsafe {
-        let (zero, one) = (S::splat(0.0), S::splat(1.0));
-        let a = x.abs();
-        let far = S::splat(2.414_213_6).lt(a);
-        let middle = S::splat(0.414_213_57).lt(a);
-        let top = S::select(far, S::splat(-1.0), a.sub(one));
-        let below = S::select(far, a, a.add(one));
-        let top = S::select(middle, top, a);
-        let below = S::select(middle, below, one);
-        let t = top.div(below);
-        let z = t.mul(t);
-        // Minimax for `(atan t - t) / t^3`.
-        let p = poly(
-            z,
-            &[
-                -6.082_297e-2,
-                0.105_955_675,
-                -0.142_437_94,
-                0.199_984_87,
-                -0.333_333_16,
-            ],
-        );
-        // The rounding errors of a quarter and an eighth of a turn.
-        let rest = S::select(far, S::splat(-4.371_139e-8), S::splat(-2.185_569_4e-8));
-        let rest = S::select(middle, rest, zero);
-        let base = S::select(
-            far,
-            S::splat(std::f32::consts::FRAC_PI_2),
-            S::splat(std::f32::consts::FRAC_PI_4),
-        );
-        let base = S::select(middle, base, zero);
-        let y = p.mul(z).fma(t, rest).add(t);
-        base.add(y).copysign(x)
-    }
+pub fn atan<S: Simd>(x: S) -> S {
+    let (zero, one) = (x.same(0.0), x.same(1.0));
+    let a = x.abs();
+    let far = x.same(2.414_213_6).lt(a);
+    let middle = x.same(0.414_213_57).lt(a);
+    let top = S::select(far, x.same(-1.0), a.sub(one));
+    let below = S::select(far, a, a.add(one));
+    let top = S::select(middle, top, a);
+    let below = S::select(middle, below, one);
+    let t = top.div(below);
+    let z = t.mul(t);
+    // Minimax for `(atan t - t) / t^3`.
+    let p = poly(
+        z,
+        &[
+            -6.082_297e-2,
+            0.105_955_675,
+            -0.142_437_94,
+            0.199_984_87,
+            -0.333_333_16,
+        ],
+    );
+    // The rounding errors of a quarter and an eighth of a turn.
+    let rest = S::select(far, x.same(-4.371_139e-8), x.same(-2.185_569_4e-8));
+    let rest = S::select(middle, rest, zero);
+    let base = S::select(
+        far,
+        x.same(std::f32::consts::FRAC_PI_2),
+        x.same(std::f32::consts::FRAC_PI_4),
+    );
+    let base = S::select(middle, base, zero);
+    let y = p.mul(z).fma(t, rest).add(t);
+    base.add(y).copysign(x)
 }
 
 /// `1 / (1 + e^-x)`.
-///
-/// # Safety
-/// The instruction set of `S` is enabled.
 #[inline(always)]
-pub unsafe fn sigmoid<S: Simd>(x: S) -> S {
-    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
-    unsafe {
-        // From here on the result is 1; the operand order propagates NaN.
-        let below = S::splat(-80.0).max(S::splat(0.0).sub(x));
-        let Parts { shifted, rest } = parts(below, BIAS, false);
-        let (one, power) = (S::splat(1.0), shifted.power());
-        let y = one.div(power.fma(rest, power.add(one)));
-        // The result is no normal number.
-        S::select(x.lt(S::splat(-87.336_54)), S::splat(0.0), y)
-    }
+pub fn sigmoid<S: Simd>(x: S) -> S {
+    // From here on the result is 1; the operand order propagates NaN.
+    let below = x.same(-80.0).max(x.same(0.0).sub(x));
+    let Parts { shifted, rest } = parts(below, BIAS, false);
+    let (one, power) = (x.same(1.0), shifted.power());
+    let y = one.div(power.fma(rest, power.add(one)));
+    // The result is no normal number.
+    S::select(x.lt(x.same(-87.336_54)), x.same(0.0), y)
 }
 
 /// The error function, by `tanh(atanh(erf x) / 2)`.
-///
-/// # Safety
-/// The instruction set of `S` is enabled.
 #[inline(always)]
-pub unsafe fn erf<S: Simd>(x: S) -> S {
-    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
-    unsafe {
-        // There the result is 1, and nowhere before it is more; the operand order propagates NaN.
-        let x = S::splat(3.891_169_3).min(x);
-        let x = S::splat(-3.891_169_3).max(x);
-        let p = [
-            -6.741_04e-6,
-            6.241_755e-4,
-            1.876_030_9e-2,
-            0.152_865_01,
-            1.048_264_3,
-        ];
-        let q = [4.373_010_7e-3, 6.684_89e-2, 0.298_859_9, 1.858];
-        doubled(x, &p, &q)
-    }
+pub fn erf<S: Simd>(x: S) -> S {
+    // There the result is 1, and nowhere before it is more; the operand order propagates NaN.
+    let x = x.same(3.891_169_3).min(x);
+    let x = x.same(-3.891_169_3).max(x);
+    let p = [
+        -6.741_04e-6,
+        6.241_755e-4,
+        1.876_030_9e-2,
+        0.152_865_01,
+        1.048_264_3,
+    ];
+    let q = [4.373_010_7e-3, 6.684_89e-2, 0.298_859_9, 1.858];
+    doubled(x, &p, &q)
 }
 
 /// `x/2 (1 + erf(x / √2))`.
-///
-/// # Safety
-/// The instruction set of `S` is enabled.
 #[inline(always)]
-pub unsafe fn gelu<S: Simd>(x: S) -> S {
-    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
-    unsafe {
-        let e = erf(x.mul(S::splat(std::f32::consts::FRAC_1_SQRT_2)));
-        x.mul(S::splat(0.5)).mul(e.add(S::splat(1.0)))
-    }
+pub fn gelu<S: Simd>(x: S) -> S {
+    let e = erf(x.mul(x.same(std::f32::consts::FRAC_1_SQRT_2)));
+    x.mul(x.same(0.5)).mul(e.add(x.same(1.0)))
 }
 
 #[inline(always)]
-unsafe fn sqrt<S: Simd>(x: S) -> S {
-    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
-    unsafe { x.sqrt() }
+fn sqrt<S: Simd>(x: S) -> S {
+    x.sqrt()
 }
 
 #[inline(always)]
-unsafe fn rsqrt<S: Simd>(x: S) -> S {
-    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
-    unsafe { S::splat(1.0).div(x.sqrt()) }
+fn rsqrt<S: Simd>(x: S) -> S {
+    x.same(1.0).div(x.sqrt())
 }
 
 macro_rules! strips {
@@ -342,27 +289,19 @@ pub unsafe fn vlog(n: usize, x: *const f32, y: *mut f32) {
 /// Returns whether [`remainder`] is exact: of quotients of few bits, or of two zeros, whose remainder
 /// is NaN, since what follows the last elements is zeros.
 #[inline(always)]
-unsafe fn divides<S: Simd>(x: S, y: S) -> bool {
-    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
-    unsafe {
-        let (a, b) = (x.abs(), y.abs());
-        let most = b
-            .mul(S::splat(4_194_304.0))
-            .max(S::splat(f32::MIN_POSITIVE));
-        S::FUSED && a.all_lt(most) && b.all_lt(S::splat(f32::INFINITY))
-    }
+fn divides<S: Simd>(x: S, y: S) -> bool {
+    let (a, b) = (x.abs(), y.abs());
+    let most = b.mul(x.same(4_194_304.0)).max(x.same(f32::MIN_POSITIVE));
+    S::FUSED && a.all_lt(most) && b.all_lt(x.same(f32::INFINITY))
 }
 
 /// The remainder of a division, with the sign of `x`. A quotient is at most rounded up to the whole
 /// number that it is just below: then the remainder is one divisor too small.
 #[inline(always)]
-unsafe fn remainder<S: Simd>(x: S, y: S) -> S {
-    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
-    unsafe {
-        let (a, b, zero) = (x.abs(), y.abs(), S::splat(0.0));
-        let rest = zero.sub(a.div(b).floor()).fma(b, a);
-        S::select(rest.lt(zero), rest.add(b), rest).copysign(x)
-    }
+fn remainder<S: Simd>(x: S, y: S) -> S {
+    let (a, b, zero) = (x.abs(), y.abs(), x.same(0.0));
+    let rest = zero.sub(a.div(b).floor()).fma(b, a);
+    S::select(rest.lt(zero), rest.add(b), rest).copysign(x)
 }
 
 /// Remainders of divisions.

@@ -18,115 +18,95 @@ const WHOLE: f32 = 12_582_912.0;
 /// Returns whether a vector is reduced here: where products are not rounded before they are added to
 /// what nearly cancels them.
 #[inline(always)]
-unsafe fn near<S: Simd>(x: S, far: f32) -> bool {
-    // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
-    unsafe { S::FUSED && x.abs().all_lt(S::splat(far)) }
+fn near<S: Simd>(x: S, far: f32) -> bool {
+    S::FUSED && x.abs().all_lt(x.same(far))
 }
 
 /// The sine, or with `half` of a half the cosine: the argument is `(n + half) π + r`, and the result the
 /// sine of `r`, whose sign turns with every `n`.
 #[inline(always)]
-unsafe fn sine<S: Simd>(x: S, half: f32, scalar: fn(f32) -> f32) -> S {
-    // SAFETY: arithmetic of vectors, whose instruction set the callers enable; `lanes` has room for a
-    // vector.
-    unsafe {
-        if !near(x, FAR) {
-            let mut lanes = [0.0f32; 16];
-            x.store(lanes.as_mut_ptr());
-            for lane in &mut lanes[..S::LANES] {
-                *lane = scalar(*lane);
-            }
-            return S::load(lanes.as_ptr());
-        }
-        let turn = S::splat(std::f32::consts::FRAC_1_PI);
-        let (n, odd) = if half == 0.0 {
-            let shifted = x.fma(turn, S::splat(WHOLE));
-            (shifted.sub(S::splat(WHOLE)), shifted.odd())
-        } else {
-            // One more than `n`, since the sine is minus the cosine half a turn on.
-            let whole = S::splat(WHOLE + 1.0);
-            let shifted = x.fma(turn, S::splat(-half)).add(whole);
-            (shifted.sub(whole).add(S::splat(half)), shifted.odd())
-        };
-        // The first product is exact, and so is its sum.
-        let r = n.fma(S::splat(-std::f32::consts::PI), x);
-        let r = n.fma(S::splat(8.742_278e-8), r);
-        let r = n.fma(S::splat(3.430_249e-15), r);
-        let z = r.mul(r);
-        let p = poly(
-            z,
-            &[2.606_053_8e-6, -1.980_976_8e-4, 8.333_069e-3, -0.166_666_6],
-        );
-        let y = p.mul(z).fma(r, r);
-        S::select(odd, S::splat(-0.0).sub(y), y)
+fn sine<S: Simd>(x: S, half: f32, scalar: fn(f32) -> f32) -> S {
+    if !near(x, FAR) {
+        return x.each(scalar);
     }
+    let turn = x.same(std::f32::consts::FRAC_1_PI);
+    let (n, odd) = if half == 0.0 {
+        let shifted = x.fma(turn, x.same(WHOLE));
+        (shifted.sub(x.same(WHOLE)), shifted.odd())
+    } else {
+        // One more than `n`, since the sine is minus the cosine half a turn on.
+        let whole = x.same(WHOLE + 1.0);
+        let shifted = x.fma(turn, x.same(-half)).add(whole);
+        (shifted.sub(whole).add(x.same(half)), shifted.odd())
+    };
+    // The first product is exact, and so is its sum.
+    let r = n.fma(x.same(-std::f32::consts::PI), x);
+    let r = n.fma(x.same(8.742_278e-8), r);
+    let r = n.fma(x.same(3.430_249e-15), r);
+    let z = r.mul(r);
+    let p = poly(
+        z,
+        &[2.606_053_8e-6, -1.980_976_8e-4, 8.333_069e-3, -0.166_666_6],
+    );
+    let y = p.mul(z).fma(r, r);
+    S::select(odd, x.same(-0.0).sub(y), y)
 }
 
 /// The sine.
-///
-/// # Safety
-/// The instruction set of `S` is enabled.
 #[inline(always)]
-pub(super) unsafe fn sin<S: Simd>(x: S) -> S {
-    // SAFETY: arithmetic of vectors, whose instruction set the callers enable. Zero keeps its sign.
-    unsafe { S::select(x.eq(S::splat(0.0)), x, sine(x, 0.0, libm::sinf)) }
+pub(super) fn sin<S: Simd>(x: S) -> S {
+    // Zero keeps its sign.
+    S::select(x.eq(x.same(0.0)), x, sine(x, 0.0, libm::sinf))
 }
 
 /// The cosine.
-///
-/// # Safety
-/// As [`sin`].
 #[inline(always)]
-pub(super) unsafe fn cos<S: Simd>(x: S) -> S {
-    // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
-    unsafe { sine(x, 0.5, libm::cosf) }
+pub(super) fn cos<S: Simd>(x: S) -> S {
+    sine(x, 0.5, libm::cosf)
 }
 
 /// The tangent of numbers that are [`near`]: the argument is `n π/2 + r`, and the tangent of `r`, as a sum of two numbers, or minus
 /// its reciprocal the result.
 #[inline(always)]
-unsafe fn tan<S: Simd>(x: S) -> S {
-    // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
-    unsafe {
-        let whole = S::splat(WHOLE);
-        let shifted = x.fma(S::splat(std::f32::consts::FRAC_2_PI), whole);
-        let n = shifted.sub(whole);
-        // A quarter of a turn in three parts. The first product is exact, and so are its sum and, since
-        // the second part has 14 bits, products with it.
-        let first = n.fma(S::splat(-std::f32::consts::FRAC_PI_2), x);
-        let second = S::splat(4.371_031_5e-8);
-        let r = n.fma(second, first);
-        let low = n.fma(second, first.sub(r));
-        let low = n.fma(S::splat(1.074_634_6e-12), low);
-        let z = r.mul(r);
-        let p = poly(
-            z,
-            &[
-                0.004_387_628,
-                7.012_982e-05,
-                0.010_847_59,
-                0.021_279_42,
-                0.054_059_97,
-                0.133_326_7,
-                0.333_333_5,
-            ],
-        );
-        // The slope of the tangent is about 1 and 1.62 squares.
-        let rest = low.mul(z).fma(S::splat(1.62), low);
-        // What is more than 5/4 of `r`, which is small, so that its rounding errors are.
-        let more = p.fma(z, S::splat(-0.25));
-        let rest = r.fma(more, rest);
-        let y = r.fma(S::splat(1.25), rest);
-        let lost = rest.sub(r.fma(S::splat(-1.25), y));
-        let one = S::splat(-1.0);
-        let q = one.div(y);
-        // What is missing to -1.
-        let error = q.fma(y, S::splat(1.0));
-        let error = q.fma(lost, error);
-        let inverse = q.fma(error, q);
-        let y = S::select(shifted.odd(), inverse, y);
-        S::select(x.eq(S::splat(0.0)), x, y)
-    }
+fn tan<S: Simd>(x: S) -> S {
+    let whole = x.same(WHOLE);
+    let shifted = x.fma(x.same(std::f32::consts::FRAC_2_PI), whole);
+    let n = shifted.sub(whole);
+    // A quarter of a turn in three parts. The first product is exact, and so are its sum and, since
+    // the second part has 14 bits, products with it.
+    let first = n.fma(x.same(-std::f32::consts::FRAC_PI_2), x);
+    let second = x.same(4.371_031_5e-8);
+    let r = n.fma(second, first);
+    let low = n.fma(second, first.sub(r));
+    let low = n.fma(x.same(1.074_634_6e-12), low);
+    let z = r.mul(r);
+    let p = poly(
+        z,
+        &[
+            0.004_387_628,
+            7.012_982e-05,
+            0.010_847_59,
+            0.021_279_42,
+            0.054_059_97,
+            0.133_326_7,
+            0.333_333_5,
+        ],
+    );
+    // The slope of the tangent is about 1 and 1.62 squares.
+    let rest = low.mul(z).fma(x.same(1.62), low);
+    // What is more than 5/4 of `r`, which is small, so that its rounding errors are.
+    let more = p.fma(z, x.same(-0.25));
+    let rest = r.fma(more, rest);
+    let y = r.fma(x.same(1.25), rest);
+    let lost = rest.sub(r.fma(x.same(-1.25), y));
+    let one = x.same(-1.0);
+    let q = one.div(y);
+    // What is missing to -1.
+    let error = q.fma(y, x.same(1.0));
+    let error = q.fma(lost, error);
+    let inverse = q.fma(error, q);
+    let y = S::select(shifted.odd(), inverse, y);
+    S::select(x.eq(x.same(0.0)), x, y)
 }
 
 /// Tangents.

@@ -85,31 +85,33 @@ pub(super) unsafe fn run<T: Everywhere>(
     let Some(tables) = Scratch::new(context, 2 * k * size_of::<isize>()) else {
         return context.status;
     };
+    let table = tables.memory.cast::<isize>();
+    // SAFETY: the tables are as large; every task writes its own part of the result.
+    let along = unsafe { [0, 1].map(|x| std::slice::from_raw_parts_mut(table.add(x * k), k)) };
+    let [of_a, of_b] = along;
+    if k > 0 {
+        offsets(summed, 0, 0, of_a);
+        offsets(summed, 1, 0, of_b);
+    }
+    let work = Work {
+        a,
+        b,
+        c,
+        kind,
+        outer: &outer,
+        inner,
+        lines,
+        along: [of_a, of_b],
+        run,
+        last: [0, 1].map(|k| plan.reach_of(k).1),
+    };
+    let strips = inner.extent.div_ceil(STRIP);
+    let tasks = count(&outer) * strips;
+    let each = inner.extent.min(STRIP) * (k * run).max(1);
+    // SAFETY: threads take tasks of their own, which write disjoint places.
+    let shared = unsafe { Share::new(&work) };
     // SAFETY: the tables are as large; every task writes its own part of the result.
     unsafe {
-        let table = tables.memory.cast::<isize>();
-        let along = [0, 1].map(|x| std::slice::from_raw_parts_mut(table.add(x * k), k));
-        let [of_a, of_b] = along;
-        if k > 0 {
-            offsets(summed, 0, 0, of_a);
-            offsets(summed, 1, 0, of_b);
-        }
-        let work = Work {
-            a,
-            b,
-            c,
-            kind,
-            outer: &outer,
-            inner,
-            lines,
-            along: [of_a, of_b],
-            run,
-            last: [0, 1].map(|k| plan.reach_of(k).1),
-        };
-        let strips = inner.extent.div_ceil(STRIP);
-        let tasks = count(&outer) * strips;
-        let each = inner.extent.min(STRIP) * (k * run).max(1);
-        let shared = Share::new(&work);
         context.pool.each(tasks, Grain::of_work(SMALL, each), |begin, end, _| {
             let work: &Work<'_, T> = shared.get();
             if dots {
@@ -274,13 +276,14 @@ unsafe fn short<S: Wide, T: Sums<S>, const ONE: bool>(
         if !inside(y) || !ONE && !inside(x) {
             return task;
         }
-        // SAFETY: tasks are strips of the result, and operands have what the offsets name, and whole
-        // vectors there.
-        unsafe {
-            let data = [w.a, w.b];
-            let mut j = 0;
-            loop {
-                let mut acc = [<T as Sums<S>>::V::splat(T::default()); TOGETHER];
+        let data = [w.a, w.b];
+        let mut j = 0;
+        loop {
+            // SAFETY: the instruction set of `S` is enabled here.
+            let mut acc = unsafe { [<T as Sums<S>>::V::splat(T::default()); TOGETHER] };
+            // SAFETY: tasks are strips of the result, and operands have what the offsets name, and
+            // whole vectors there.
+            unsafe {
                 for (p, q) in w.along[x].iter().zip(w.along[y]) {
                     let (p, q) = (data[x].offset(*p), data[y].offset(*q + j as isize));
                     for d in 0..TOGETHER {
@@ -296,11 +299,15 @@ unsafe fn short<S: Wide, T: Sums<S>, const ONE: bool>(
                 for d in 0..TOGETHER {
                     acc[d].store(lines[d].as_mut_ptr().add(j));
                 }
-                if j + lanes >= n {
-                    break;
-                }
-                j = (j + lanes).min(n - lanes);
             }
+            if j + lanes >= n {
+                break;
+            }
+            j = (j + lanes).min(n - lanes);
+        }
+        // SAFETY: tasks are strips of the result, and operands have what the offsets name, and
+        // whole vectors there.
+        unsafe {
             for d in 0..many {
                 let to = w.c.offset(at[2][d] * w.kind.size() as isize);
                 T::narrow(w.kind, n, lines[d].as_ptr(), to);
@@ -325,26 +332,30 @@ unsafe fn rows<S: Wide, T: Sums<S>>(
         for i in 0..n {
             *to.add(i) = T::default();
         }
-        macro_rules! add {
-            ($numbers:expr, $rows:expr, $many:expr) => {{
-                let mut x = [<T as Sums<S>>::V::splat(T::default()); $many];
-                let mut at = [row; $many];
+    }
+    macro_rules! add {
+        ($numbers:expr, $rows:expr, $many:expr) => {{
+            let mut x = [<T as Sums<S>>::V::splat(T::default()); $many];
+            let mut at = [row; $many];
+            for k in 0..$many {
+                x[k] = <T as Sums<S>>::V::splat(*number.offset($numbers[k]));
+                at[k] = row.offset($rows[k]);
+            }
+            let mut j = 0;
+            while j < n {
+                let mut sum = <T as Sums<S>>::V::load(to.add(j));
                 for k in 0..$many {
-                    x[k] = <T as Sums<S>>::V::splat(*number.offset($numbers[k]));
-                    at[k] = row.offset($rows[k]);
+                    sum = x[k].fma(<T as Sums<S>>::V::load(at[k].add(j)), sum);
                 }
-                let mut j = 0;
-                while j < n {
-                    let mut sum = <T as Sums<S>>::V::load(to.add(j));
-                    for k in 0..$many {
-                        sum = x[k].fma(<T as Sums<S>>::V::load(at[k].add(j)), sum);
-                    }
-                    sum.store(to.add(j));
-                    j += lanes;
-                }
-            }};
-        }
-        let numbers = along[0].chunks(ROWS).zip(along[1].chunks(ROWS));
+                sum.store(to.add(j));
+                j += lanes;
+            }
+        }};
+    }
+    let numbers = along[0].chunks(ROWS).zip(along[1].chunks(ROWS));
+    // SAFETY: both operands have what the offsets name, the second one `n` elements at each, and
+    // `to` room for as many.
+    unsafe {
         for (numbers, rows) in numbers {
             if numbers.len() == ROWS {
                 add!(numbers, rows, ROWS);
@@ -473,23 +484,27 @@ unsafe fn gather<T: Copy>(from: *const T, read: Read, j: usize, n: usize, to: *m
 #[allow(clippy::needless_range_loop)] // Indices keep the vectors out of memory.
 unsafe fn sums_of<S: Wide, T: Sums<S>>(w: &Work<'_, T>, begin: usize, end: usize) {
     let lanes = <T as Sums<S>>::V::LANES;
-    // SAFETY: elements are those of the result, and operands have what the offsets name.
-    unsafe {
-        for first in (begin..end).step_by(DOTS) {
-            // Where fewer are left, the last one takes the other places.
-            let mut at = [[0; 3]; DOTS];
-            for d in 0..DOTS {
-                for x in 0..3 {
-                    at[d][x] = offset(w.outer, x, (first + d).min(end - 1));
-                }
+    for first in (begin..end).step_by(DOTS) {
+        // Where fewer are left, the last one takes the other places.
+        let mut at = [[0; 3]; DOTS];
+        for d in 0..DOTS {
+            for x in 0..3 {
+                at[d][x] = offset(w.outer, x, (first + d).min(end - 1));
             }
-            let mut acc = [[<T as Sums<S>>::V::splat(T::default()); PARTS]; DOTS];
-            for (p, q) in w.along[0].iter().zip(w.along[1]) {
-                let mut from = [(w.a, w.b); DOTS];
+        }
+        // SAFETY: the instruction set of `S` is enabled here.
+        let mut acc = unsafe { [[<T as Sums<S>>::V::splat(T::default()); PARTS]; DOTS] };
+        for (p, q) in w.along[0].iter().zip(w.along[1]) {
+            let mut from = [(w.a, w.b); DOTS];
+            // SAFETY: elements are those of the result, and operands have what the offsets name.
+            unsafe {
                 for d in 0..DOTS {
                     from[d] = (w.a.offset(at[d][0] + p), w.b.offset(at[d][1] + q));
                 }
-                let mut i = 0;
+            }
+            let mut i = 0;
+            // SAFETY: elements are those of the result, and operands have what the offsets name.
+            unsafe {
                 while i + PARTS * lanes <= w.run {
                     for d in 0..DOTS {
                         for v in 0..PARTS {
@@ -513,6 +528,9 @@ unsafe fn sums_of<S: Wide, T: Sums<S>>(w: &Work<'_, T>, begin: usize, end: usize
                     i += part;
                 }
             }
+        }
+        // SAFETY: elements are those of the result, and operands have what the offsets name.
+        unsafe {
             for d in 0..DOTS.min(end - first) {
                 let mut lane = [T::default(); 16];
                 acc[d][0].add(acc[d][1]).store(lane.as_mut_ptr());

@@ -274,21 +274,22 @@ unsafe fn bits_of_sums(g: &RxContract, kinds: [Kind; 3], plan: &Plan) -> u32 {
 /// Every element that extents and steps name is in its array; the result overlaps no operand, and
 /// each of its elements is named once.
 pub unsafe fn contract(context: &mut RxContext, g: &RxContract) -> i32 {
+    let axes = g.axes.max(0) as usize;
+    let kinds = [g.a_type, g.b_type, g.c_type].map(Kind::of);
+    let ([Some(a), Some(b), Some(c)], true) = (kinds, axes <= AXES) else {
+        return context.fail(
+            Status::Argument,
+            "rx_contract: too many axes, or unknown types",
+        );
+    };
+    // SAFETY: lists and arrays are as long as the descriptor says.
+    let (extents, steps) = unsafe { (slice(g.extents, axes), slice(g.steps, 3 * axes)) };
+    let Some(plan) = Plan::new(extents, steps, c) else {
+        return 0;
+    };
+    let kinds = [a, b, c];
     // SAFETY: lists and arrays are as long as the descriptor says.
     unsafe {
-        let axes = g.axes.max(0) as usize;
-        let kinds = [g.a_type, g.b_type, g.c_type].map(Kind::of);
-        let ([Some(a), Some(b), Some(c)], true) = (kinds, axes <= AXES) else {
-            return context.fail(
-                Status::Argument,
-                "rx_contract: too many axes, or unknown types",
-            );
-        };
-        let (extents, steps) = (slice(g.extents, axes), slice(g.steps, 3 * axes));
-        let Some(plan) = Plan::new(extents, steps, c) else {
-            return 0;
-        };
-        let kinds = [a, b, c];
         if kinds == [Kind::F32; 3]
             && plan.summed.iter().all(|k| k.extent > 0)
             && let Some(status) = matrices(context, g, &plan)

@@ -138,9 +138,9 @@ pub(super) unsafe fn run<T: Everywhere>(
     let Some(scratch) = Scratch::new(context, each * threads) else {
         return context.status;
     };
+    let along = tables.memory.cast::<isize>();
     // SAFETY: tables and room are as large; every block writes its own part of the result.
     unsafe {
-        let along = tables.memory.cast::<isize>();
         if k > 0 {
             offsets(&plan.summed, 0, 0, std::slice::from_raw_parts_mut(along, k));
             offsets(
@@ -150,7 +150,10 @@ pub(super) unsafe fn run<T: Everywhere>(
                 std::slice::from_raw_parts_mut(along.add(k), k),
             );
         }
-        let work = Work {
+    }
+    // SAFETY: tables and room are as large; every block writes its own part of the result.
+    let work = unsafe {
+        Work {
             plan,
             a,
             b,
@@ -167,9 +170,13 @@ pub(super) unsafe fn run<T: Everywhere>(
             line,
             // Each row is read as often as there are panels of columns.
             rows_lie: n <= unit && m > FEW_ROWS,
-        };
-        let grain = Grain::of_work(SMALL, high * wide * k.max(1));
-        let shared = Share::new(&work);
+        }
+    };
+    let grain = Grain::of_work(SMALL, high * wide * k.max(1));
+    // SAFETY: threads take tasks of their own, which write disjoint places.
+    let shared = unsafe { Share::new(&work) };
+    // SAFETY: tables and room are as large; every block writes its own part of the result.
+    unsafe {
         context.pool.each(blocks, grain, |begin, end, worker| {
             let work: &Work<'_, T> = shared.get();
             dispatch_of!(blocks_of<T: Everywhere>(work: &Work<'_, T>, begin: usize, end: usize, worker: usize));
@@ -247,39 +254,46 @@ impl<'a, T: Sum> Block<'a, T> {
         let (mc, nc) = ((w.m - i0).min(w.high), (all - j0).min(w.wide));
         let (high, wide) = (w.high.next_multiple_of(ROWS), w.wide + 3 * lanes::<T>());
         // SAFETY: room was made for all of this; offsets are those of elements.
-        unsafe {
+        let (left, right, sums, line, mut tables) = unsafe {
             let left = w.room.add(worker * w.each).cast::<T>();
             let right = left.add(high * deepest::<T>());
             let sums = right.add(wide * deepest::<T>());
             let line = sums.add(high * wide);
-            let mut tables = line.add(2 * wide).cast::<isize>();
-            let mut table = |n: usize| {
+            let tables = line.add(2 * wide).cast::<isize>();
+            (left, right, sums, line, tables)
+        };
+        let mut table = |n: usize| {
+            // SAFETY: room was made for all of this; offsets are those of elements.
+            unsafe {
                 let table = std::slice::from_raw_parts_mut(tables, n);
                 tables = tables.add(n);
                 table
-            };
-            let (rows, to_rows) = (table(mc.next_multiple_of(ROWS)), table(mc));
-            offsets(&w.plan.rows, 0, i0, &mut rows[..mc]);
-            offsets(&w.plan.rows, 2, i0, to_rows);
-            let last = rows[mc - 1];
-            rows[mc..].fill(last);
-            let [mut b, mut first] = [1, 2].map(|k| offset(&w.plan.batch, k, batch));
-            let listed = if w.line.is_some() { 0 } else { nc };
-            let (columns, to_columns) = (table(listed), table(listed));
-            offsets(&w.plan.columns, 1, j0, columns);
-            offsets(&w.plan.columns, 2, j0, to_columns);
-            if let Some(line) = &w.line {
-                let others = &w.plan.columns[..line.axes];
-                b += offset(others, 1, other);
-                first += offset(others, 2, other);
             }
-            let deep = w.k.min(deepest::<T>());
-            let steps = [ROWS, width].map(|step| {
-                let steps = table(deep);
-                (steps.iter_mut().zip(0..)).for_each(|(at, p)| *at = p * step as isize);
-                &*steps
-            });
-            let beside = w.line.is_none() && to_columns.windows(2).all(|w| w[1] == w[0] + 1);
+        };
+        let (rows, to_rows) = (table(mc.next_multiple_of(ROWS)), table(mc));
+        offsets(&w.plan.rows, 0, i0, &mut rows[..mc]);
+        offsets(&w.plan.rows, 2, i0, to_rows);
+        let last = rows[mc - 1];
+        rows[mc..].fill(last);
+        let [mut b, mut first] = [1, 2].map(|k| offset(&w.plan.batch, k, batch));
+        let listed = if w.line.is_some() { 0 } else { nc };
+        let (columns, to_columns) = (table(listed), table(listed));
+        offsets(&w.plan.columns, 1, j0, columns);
+        offsets(&w.plan.columns, 2, j0, to_columns);
+        if let Some(line) = &w.line {
+            let others = &w.plan.columns[..line.axes];
+            b += offset(others, 1, other);
+            first += offset(others, 2, other);
+        }
+        let deep = w.k.min(deepest::<T>());
+        let steps = [ROWS, width].map(|step| {
+            let steps = table(deep);
+            (steps.iter_mut().zip(0..)).for_each(|(at, p)| *at = p * step as isize);
+            &*steps
+        });
+        let beside = w.line.is_none() && to_columns.windows(2).all(|w| w[1] == w[0] + 1);
+        // SAFETY: room was made for all of this; offsets are those of elements.
+        unsafe {
             Self {
                 w,
                 a: w.a.offset(offset(&w.plan.batch, 0, batch)),
@@ -379,6 +393,9 @@ impl<'a, T: Sum> Block<'a, T> {
                     let to = self.line.add(begin.max(0) as usize);
                     std::ptr::copy_nonoverlapping(from, to, self.width - before);
                 }
+            }
+            // SAFETY: there are sums for all columns, and room for a line of them and of elements.
+            unsafe {
                 if let Some(lines) = &w.line {
                     let columns = (self.j0, self.nc);
                     lines.put(self.line, columns, w.c, self.first + row, w.kind);

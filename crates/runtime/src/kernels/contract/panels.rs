@@ -9,15 +9,16 @@ pub(super) unsafe fn pack<T: Copy + Default, const W: usize>(
     along: &[isize],
     out: *mut T,
 ) {
-    // SAFETY: each line has what `along` names, and `to` room for a panel.
-    unsafe {
-        if lines.len() == W {
-            let mut at = [0isize; W];
-            at.copy_from_slice(lines);
-            let beside = at.windows(2).all(|w| w[1] == w[0] + 1);
-            let mut p = 0;
-            while p < along.len() {
-                let to = out.add(p * W);
+    if lines.len() == W {
+        let mut at = [0isize; W];
+        at.copy_from_slice(lines);
+        let beside = at.windows(2).all(|w| w[1] == w[0] + 1);
+        let mut p = 0;
+        while p < along.len() {
+            // SAFETY: each line has what `along` names, and `to` room for a panel.
+            let to = unsafe { out.add(p * W) };
+            // SAFETY: each line has what `along` names, and `to` room for a panel.
+            unsafe {
                 if !beside && follow(&along[p..]) {
                     turned::<T, W>(x.offset(along[p]), &at, to, W);
                     p += SQUARE;
@@ -30,10 +31,13 @@ pub(super) unsafe fn pack<T: Copy + Default, const W: usize>(
                         *to.add(i) = *x.offset(at[i] + along[p]);
                     }
                 }
-                p += 1;
             }
-            return;
+            p += 1;
         }
+        return;
+    }
+    // SAFETY: each line has what `along` names, and `to` room for a panel.
+    unsafe {
         for (p, &step) in along.iter().enumerate() {
             for i in 0..W {
                 let value = lines.get(i).map(|at| *x.offset(at + step));

@@ -216,48 +216,53 @@ unsafe fn down3<S: Simd, const NV: usize, const EDGE: bool>(
     ox: usize,
     (start, to): (S, &Line<S>),
 ) {
+    let columns = (s.ow - ox).min(NV * S::LANES);
+    // SAFETY: the columns lie in the output; lanes beyond the image are not read.
+    let w = unsafe { spread3::<S>(weight) };
+    let left = ox as isize - s.pl;
+    // SAFETY: the columns lie in the output; lanes beyond the image are not read.
+    let mut inside = unsafe { [[S::lanes(0, 0); 3]; NV] };
     // SAFETY: the columns lie in the output; lanes beyond the image are not read.
     unsafe {
-        let columns = (s.ow - ox).min(NV * S::LANES);
-        let w = spread3::<S>(weight);
-        let left = ox as isize - s.pl;
-        let mut inside = [[S::lanes(0, 0); 3]; NV];
         for v in 0..NV {
             for kx in 0..3 {
                 inside[v][kx] = within::<S>(s, (v * S::LANES + kx) as isize + left);
             }
         }
-        // The sums of the rows above, here and below rotate.
-        let mut sums = [[start; NV]; 3];
-        let mut i = 0;
-        macro_rules! row {
-            ($above:literal, $here:literal, $below:literal) => {
-                if i == s.oh + 2 {
-                    return;
-                }
-                sums[$below] = [start; NV];
-                let y = i as isize - s.pt;
-                if y >= 0 && (y as usize) < s.h {
-                    let row = x.wrapping_offset(y * s.w as isize + left);
-                    for kx in 0..3 {
-                        for v in 0..NV {
-                            let at = row.wrapping_add(kx + v * S::LANES);
-                            let x = match EDGE {
-                                true => S::load_lanes(at, inside[v][kx]),
-                                false => S::load(at),
-                            };
-                            sums[$above][v] = w[2][kx].fma(x, sums[$above][v]);
-                            sums[$here][v] = w[1][kx].fma(x, sums[$here][v]);
-                            sums[$below][v] = w[0][kx].fma(x, sums[$below][v]);
-                        }
+    }
+    // The sums of the rows above, here and below rotate.
+    let mut sums = [[start; NV]; 3];
+    let mut i = 0;
+    macro_rules! row {
+        ($above:literal, $here:literal, $below:literal) => {
+            if i == s.oh + 2 {
+                return;
+            }
+            sums[$below] = [start; NV];
+            let y = i as isize - s.pt;
+            if y >= 0 && (y as usize) < s.h {
+                let row = x.wrapping_offset(y * s.w as isize + left);
+                for kx in 0..3 {
+                    for v in 0..NV {
+                        let at = row.wrapping_add(kx + v * S::LANES);
+                        let x = match EDGE {
+                            true => S::load_lanes(at, inside[v][kx]),
+                            false => S::load(at),
+                        };
+                        sums[$above][v] = w[2][kx].fma(x, sums[$above][v]);
+                        sums[$here][v] = w[1][kx].fma(x, sums[$here][v]);
+                        sums[$below][v] = w[0][kx].fma(x, sums[$below][v]);
                     }
                 }
-                if i >= 2 {
-                    put([sums[$above]], s, ((i - 2) * s.ow + ox, columns), to);
-                }
-                i += 1;
-            };
-        }
+            }
+            if i >= 2 {
+                put([sums[$above]], s, ((i - 2) * s.ow + ox, columns), to);
+            }
+            i += 1;
+        };
+    }
+    // SAFETY: the columns lie in the output; lanes beyond the image are not read.
+    unsafe {
         loop {
             row!(0, 1, 2);
             row!(1, 2, 0);

@@ -232,9 +232,10 @@ unsafe fn block<S: Turning, const R: usize, const C: usize>(
 ) {
     let s = room.s;
     let (right, down) = (s.sw * S::LANES, s.sh * room.row * S::LANES);
+    // SAFETY: the instruction set of `S` is enabled here.
+    let mut acc = unsafe { [[S::splat(0.0); C]; R] };
     // SAFETY: the copy holds what the block's windows read, and `to` has a vector for each output.
     unsafe {
-        let mut acc = [[S::splat(0.0); C]; R];
         for ky in rows.clone() {
             let line = x.add(ky * s.dh * room.row * S::LANES);
             for kx in within.clone() {
@@ -247,7 +248,11 @@ unsafe fn block<S: Turning, const R: usize, const C: usize>(
                 }
             }
         }
-        for r in 0..R {
+    }
+    for r in 0..R {
+        // SAFETY: the copy holds what the block's windows read, and `to` has a vector for each
+        // output.
+        unsafe {
             for c in 0..C {
                 let mut x = acc[r][c];
                 if let Some(scale) = finish.scale {
@@ -282,19 +287,28 @@ pub(super) unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) ->
     let blocks = s.c.div_ceil(room.lanes);
     let work = room.lanes * s.og * s.oh * s.ow * s.kh * s.kw;
     // SAFETY: the memory has room for all; tasks write disjoint channels.
+    let table = unsafe { rooms.add(all * threads).cast::<u32>() };
+    // SAFETY: the memory has room for all; tasks write disjoint channels.
     unsafe {
-        let table = rooms.add(all * threads).cast::<u32>();
         for pixel in 0..plane {
             let place = room.place(pixel).map_or(NOWHERE, |place| place as u32);
             *table.add(pixel) = place;
         }
-        let places = std::slice::from_raw_parts(table, plane);
+    }
+    // SAFETY: the memory has room for all; tasks write disjoint channels.
+    let places = unsafe { std::slice::from_raw_parts(table, plane) };
+    // SAFETY: the memory has room for all; tasks write disjoint channels.
+    unsafe {
         for worker in 0..threads {
             // The zeros of the padding, which are never overwritten.
             std::ptr::write_bytes(rooms.add(worker * all), 0, room.floats()[0]);
         }
-        let shared = Share::new((v, &room, places, rooms));
-        let grain = Grain::of_work(SMALL_DEPTHWISE, work);
+    }
+    // SAFETY: threads take tasks of their own, which write disjoint places.
+    let shared = unsafe { Share::new((v, &room, places, rooms)) };
+    let grain = Grain::of_work(SMALL_DEPTHWISE, work);
+    // SAFETY: the memory has room for all; tasks write disjoint channels.
+    unsafe {
         context
             .pool
             .each(s.n * blocks, grain, |begin, end, worker| {

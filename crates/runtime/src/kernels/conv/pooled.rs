@@ -98,18 +98,23 @@ impl Both<'_> {
         let mut held = 0..0;
         // SAFETY: the tasks are strips of the output, and `room` has what each needs; a strip has
         // room for the rows that its part of the pooling reads.
-        unsafe {
+        let (unfold_room, channel) = unsafe {
             let unfold_room = room.add(self.strip);
             let channel = unfold_room.add(self.unfolded);
-            for task in tasks.clone() {
-                let (image, strip) = (task / self.strips.count, task % self.strips.count);
-                let pooled = self.strips.rows(p, strip);
-                let rows = rows_for(p, pooled.clone());
-                if strip == 0 || task == tasks.start {
-                    held = rows.start..rows.start;
-                }
-                // The rows of the previous strip that this one reads too.
-                let from = held.end.max(rows.start);
+            (unfold_room, channel)
+        };
+        for task in tasks.clone() {
+            let (image, strip) = (task / self.strips.count, task % self.strips.count);
+            let pooled = self.strips.rows(p, strip);
+            let rows = rows_for(p, pooled.clone());
+            if strip == 0 || task == tasks.start {
+                held = rows.start..rows.start;
+            }
+            // The rows of the previous strip that this one reads too.
+            let from = held.end.max(rows.start);
+            // SAFETY: the tasks are strips of the output, and `room` has what each needs; a strip
+            // has room for the rows that its part of the pooling reads.
+            unsafe {
                 if held.start < rows.start && rows.start < from {
                     let (first, n) = (rows.start - held.start, from - rows.start);
                     for c in 0..s.o {
@@ -125,12 +130,18 @@ impl Both<'_> {
                         unfold_room,
                     );
                 }
-                let pooling = self.pooling(&pooled, &rows);
-                let to = (p.oh * p.ow) as usize;
-                let y = p.y.add(image * s.o * to + pooled.start * p.ow as usize);
-                self.pool(&pooling, (room, plane), (y, to), channel);
-                held = rows;
             }
+            let pooling = self.pooling(&pooled, &rows);
+            let to = (p.oh * p.ow) as usize;
+            // SAFETY: the tasks are strips of the output, and `room` has what each needs; a strip
+            // has room for the rows that its part of the pooling reads.
+            let y = unsafe { p.y.add(image * s.o * to + pooled.start * p.ow as usize) };
+            // SAFETY: the tasks are strips of the output, and `room` has what each needs; a strip
+            // has room for the rows that its part of the pooling reads.
+            unsafe {
+                self.pool(&pooling, (room, plane), (y, to), channel);
+            }
+            held = rows;
         }
     }
 

@@ -225,19 +225,24 @@ unsafe fn columns<S: Simd>(
 ) {
     let (plane, deep) = (s.h * s.w, common.len());
     let wide = task.right.outputs.len();
-    // SAFETY: all positions of the task's pixels lie in the image, and their panels in `out`.
-    unsafe {
-        for (row, oy) in task.down.outputs.clone().enumerate() {
-            let y = ((oy * s.sh + ky * s.dh) as isize - s.pt) as usize;
-            let (mut column, mut p) = (0, row * wide);
-            while column < wide {
-                let n = (COLS - p % COLS).min(wide - column);
-                let ox = task.right.outputs.start + column;
-                let to = out.add(p / COLS * COLS * deep + p % COLS);
-                for (k, at) in common.clone().enumerate() {
-                    let (kx, c) = (at / s.cg, at % s.cg);
-                    let left = ((ox * s.sw + kx * s.dw) as isize - s.pl) as usize;
-                    let (from, to) = (x.add(c * plane + y * s.w + left), to.add(k * COLS));
+    for (row, oy) in task.down.outputs.clone().enumerate() {
+        let y = ((oy * s.sh + ky * s.dh) as isize - s.pt) as usize;
+        let (mut column, mut p) = (0, row * wide);
+        while column < wide {
+            let n = (COLS - p % COLS).min(wide - column);
+            let ox = task.right.outputs.start + column;
+            // SAFETY: all positions of the task's pixels lie in the image, and their panels in
+            // `out`.
+            let to = unsafe { out.add(p / COLS * COLS * deep + p % COLS) };
+            for (k, at) in common.clone().enumerate() {
+                let (kx, c) = (at / s.cg, at % s.cg);
+                let left = ((ox * s.sw + kx * s.dw) as isize - s.pl) as usize;
+                // SAFETY: all positions of the task's pixels lie in the image, and their panels in
+                // `out`.
+                let (from, to) = unsafe { (x.add(c * plane + y * s.w + left), to.add(k * COLS)) };
+                // SAFETY: all positions of the task's pixels lie in the image, and their panels in
+                // `out`.
+                unsafe {
                     if s.sw == 1 {
                         for lane in (0..n).step_by(S::LANES) {
                             let n = (n - lane).min(S::LANES);
@@ -249,9 +254,9 @@ unsafe fn columns<S: Simd>(
                         }
                     }
                 }
-                column += n;
-                p += n;
             }
+            column += n;
+            p += n;
         }
     }
 }
@@ -274,16 +279,21 @@ unsafe fn rectangle<S: Simd>(
     let pixels = high * wide;
     let ld = pixels.next_multiple_of(COLS);
     // SAFETY: the arrays have the convolution's sizes, and `scratch` what `room` says.
+    let (sums, x, weight) = unsafe {
+        (
+            scratch.add(panels),
+            v.x.add((image * s.c + group * s.cg) * s.h * s.w),
+            weight.add(group * s.packed_group() + task.filter * s.k),
+        )
+    };
+    let mut to = Target {
+        c: sums,
+        ld,
+        accumulate: false,
+        epilogue: None,
+    };
+    // SAFETY: the arrays have the convolution's sizes, and `scratch` what `room` says.
     unsafe {
-        let sums = scratch.add(panels);
-        let x = v.x.add((image * s.c + group * s.cg) * s.h * s.w);
-        let weight = weight.add(group * s.packed_group() + task.filter * s.k);
-        let mut to = Target {
-            c: sums,
-            ld,
-            accumulate: false,
-            epilogue: None,
-        };
         for ky in task.down.positions.clone() {
             let row = task.right.positions.start * s.cg..task.right.positions.end * s.cg;
             let mut at = row.start;
@@ -300,8 +310,12 @@ unsafe fn rectangle<S: Simd>(
         if !to.accumulate {
             std::ptr::write_bytes(sums, 0, task.filters * ld);
         }
-        let first = task.down.outputs.start * s.ow + task.right.outputs.start;
-        let target = s.target(v, image, group, first).shift(task.filter, 0);
+    }
+    let first = task.down.outputs.start * s.ow + task.right.outputs.start;
+    // SAFETY: the arrays have the convolution's sizes, and `scratch` what `room` says.
+    let target = unsafe { s.target(v, image, group, first).shift(task.filter, 0) };
+    // SAFETY: the arrays have the convolution's sizes, and `scratch` what `room` says.
+    unsafe {
         rows::place::<S>(&target, sums, (task.filters, ld), (high, wide, s.ow), wide);
     }
 }
@@ -329,7 +343,7 @@ pub(super) unsafe fn run(
     let each = tasks.count() * tasks.parts;
     let work = s.n * s.o * s.oh * s.ow * s.k;
     let all = each * s.n * s.groups;
-    // SAFETY: tasks write disjoint pixels and filters.
+    // SAFETY: threads take tasks of their own, which write disjoint places.
     let shared = unsafe { Share::new((v, s, &tasks, weight, scratch)) };
     let grain = Grain::of_work(SMALL, work / all.max(1));
     context.pool.each(all, grain, |first, last, worker| {

@@ -85,32 +85,45 @@ unsafe fn finish(v: &RxConv2dF32, pixels: usize, channel: usize, plane: usize) {
     let e = &v.epilogue;
     let bounds = e.bounds();
     // SAFETY: scale and bias have a number for each channel, the residual the output's form.
-    unsafe {
-        let scale = if e.scale.is_null() {
+    let scale = unsafe {
+        if e.scale.is_null() {
             1.0
         } else {
             *e.scale.add(channel)
-        };
-        let bias = if e.bias.is_null() {
+        }
+    };
+    // SAFETY: scale and bias have a number for each channel, the residual the output's form.
+    let bias = unsafe {
+        if e.bias.is_null() {
             0.0
         } else {
             *e.bias.add(channel)
-        };
-        for i in 0..pixels {
+        }
+    };
+    for i in 0..pixels {
+        // SAFETY: scale and bias have a number for each channel, the residual the output's form.
+        let (y, mut x) = unsafe {
             let y = v.y.add(plane * pixels + i);
-            let mut x = *y;
-            if !e.scale.is_null() {
-                x *= scale;
-            }
-            if !e.bias.is_null() {
-                x += bias;
-            }
+            let x = *y;
+            (y, x)
+        };
+        if !e.scale.is_null() {
+            x *= scale;
+        }
+        if !e.bias.is_null() {
+            x += bias;
+        }
+        // SAFETY: scale and bias have a number for each channel, the residual the output's form.
+        unsafe {
             if !e.residual.is_null() {
                 x += *e.residual.add(plane * pixels + i);
             }
-            if e.activation != 0 {
-                x = RxEpilogue::bound(x, bounds);
-            }
+        }
+        if e.activation != 0 {
+            x = RxEpilogue::bound(x, bounds);
+        }
+        // SAFETY: scale and bias have a number for each channel, the residual the output's form.
+        unsafe {
             *y = x;
         }
     }

@@ -110,24 +110,26 @@ pub unsafe fn columns<S: Simd>(
         return;
     }
     let (c0, c1) = (common.start / taps, common.end / taps);
-    // SAFETY: the image has the pixels' channels; runs lie in the image and in the panel.
-    unsafe {
-        let mut lines = [Pixels::default(); COLS];
-        let mut runs = [Run::default(); COLS];
-        for (panel, first) in pixels.clone().step_by(COLS).enumerate() {
-            let count = (pixels.end - first).min(COLS);
-            let out = out.add(panel * COLS * deep);
-            let parts = parts(s, source.padded.is_some(), first, count, &mut lines);
-            let mut place = (0, 0);
-            for tap in 0..taps {
-                let here = place;
-                place.1 += 1;
-                if place.1 == s.kw {
-                    place = (place.0 + 1, 0);
-                }
-                let mut x = source.x.wrapping_add(c0 * plane);
-                let mut out = out.add(tap * COLS);
-                // The most frequent case: all pixels are in a row, and their inputs too.
+    let mut lines = [Pixels::default(); COLS];
+    let mut runs = [Run::default(); COLS];
+    for (panel, first) in pixels.clone().step_by(COLS).enumerate() {
+        let count = (pixels.end - first).min(COLS);
+        // SAFETY: the image has the pixels' channels; runs lie in the image and in the panel.
+        let out = unsafe { out.add(panel * COLS * deep) };
+        let parts = parts(s, source.padded.is_some(), first, count, &mut lines);
+        let mut place = (0, 0);
+        for tap in 0..taps {
+            let here = place;
+            place.1 += 1;
+            if place.1 == s.kw {
+                place = (place.0 + 1, 0);
+            }
+            let mut x = source.x.wrapping_add(c0 * plane);
+            // SAFETY: the image has the pixels' channels; runs lie in the image and in the panel.
+            let mut out = unsafe { out.add(tap * COLS) };
+            // The most frequent case: all pixels are in a row, and their inputs too.
+            // SAFETY: the image has the pixels' channels; runs lie in the image and in the panel.
+            unsafe {
                 if parts == 1
                     && let Some(run) = run(s, source.padded, lines[0], here)
                     && run.len == COLS
@@ -139,14 +141,17 @@ pub unsafe fn columns<S: Simd>(
                     }
                     continue;
                 }
-                let (mut n, mut filled) = (0, 0);
-                for &part in &lines[..parts] {
-                    if let Some(run) = run(s, source.padded, part, here) {
-                        runs[n] = run;
-                        filled += run.len;
-                        n += 1;
-                    }
+            }
+            let (mut n, mut filled) = (0, 0);
+            for &part in &lines[..parts] {
+                if let Some(run) = run(s, source.padded, part, here) {
+                    runs[n] = run;
+                    filled += run.len;
+                    n += 1;
                 }
+            }
+            // SAFETY: the image has the pixels' channels; runs lie in the image and in the panel.
+            unsafe {
                 for _ in c0..c1 {
                     if filled < COLS {
                         out.cast::<[f32; COLS]>().write_unaligned([0.0; COLS]);
@@ -202,18 +207,20 @@ pub unsafe fn rows(
     if s.cg == 0 {
         return;
     }
-    // SAFETY: the image has the pixels' channels, and `out` room for the panels.
-    unsafe {
-        for (panel, first) in pixels.clone().step_by(ROWS).enumerate() {
-            let out = out.add(panel * ROWS * deep);
-            for lane in 0..ROWS {
-                let pixel = first + lane;
-                let mut p = common.start;
-                while p < common.end {
-                    let (tap, c0) = (p / s.cg, p % s.cg);
-                    let len = (s.cg - c0).min(common.end - p);
-                    let to = out.add((p - common.start) * ROWS + lane);
-                    let from = (pixel < pixels.end).then(|| at(s, pixel, tap)).flatten();
+    for (panel, first) in pixels.clone().step_by(ROWS).enumerate() {
+        // SAFETY: the image has the pixels' channels, and `out` room for the panels.
+        let out = unsafe { out.add(panel * ROWS * deep) };
+        for lane in 0..ROWS {
+            let pixel = first + lane;
+            let mut p = common.start;
+            while p < common.end {
+                let (tap, c0) = (p / s.cg, p % s.cg);
+                let len = (s.cg - c0).min(common.end - p);
+                // SAFETY: the image has the pixels' channels, and `out` room for the panels.
+                let to = unsafe { out.add((p - common.start) * ROWS + lane) };
+                let from = (pixel < pixels.end).then(|| at(s, pixel, tap)).flatten();
+                // SAFETY: the image has the pixels' channels, and `out` room for the panels.
+                unsafe {
                     match from {
                         Some(from) => {
                             let from = x.add(from + c0);
@@ -227,8 +234,8 @@ pub unsafe fn rows(
                             }
                         }
                     }
-                    p += len;
                 }
+                p += len;
             }
         }
     }

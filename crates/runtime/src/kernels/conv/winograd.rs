@@ -23,9 +23,9 @@ use crate::kernels::gemm::block;
 use crate::kernels::gemm::epilogue::Target;
 use crate::kernels::gemm::tile::{COLS, Columns, ROWS};
 use crate::kernels::padded::Padded;
+use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::{Grain, Share};
-use crate::values::{scratch_alloc, scratch_free};
 use plan::{IN, LINE, OUT, PARTS, Plan, TAPS, panel, tiles, window};
 pub(super) use plan::{can, cost};
 use std::ops::Range;
@@ -187,17 +187,25 @@ unsafe fn transform<S: Simd>(
     let (together, part) = (LINE / plan.panel, plan.part());
     let all = s.c.div_ceil(together);
     let lines = channels.start / together..channels.end.div_ceil(together);
-    // SAFETY: `weight` is packed, and `out` has room for the matrices of a group of output
-    // channels.
-    unsafe {
-        for (k, panel) in (outputs.start / plan.panel..outputs.end.div_ceil(plan.panel)).enumerate()
-        {
-            for (l, line) in lines.clone().enumerate() {
-                let from = weight.add((panel * all + line) * TAPS * LINE);
-                let to = out.add(k * plan.panel * plan.deep + l * LINE);
-                for lane in (0..LINE).step_by(S::LANES) {
-                    let (from, to) = (from.add(lane), to.add(lane));
-                    let mut half = [[S::splat(0.0); 3]; IN];
+    for (k, panel) in (outputs.start / plan.panel..outputs.end.div_ceil(plan.panel)).enumerate() {
+        for (l, line) in lines.clone().enumerate() {
+            // SAFETY: `weight` is packed, and `out` has room for the matrices of a group of output
+            // channels.
+            let (from, to) = unsafe {
+                (
+                    weight.add((panel * all + line) * TAPS * LINE),
+                    out.add(k * plan.panel * plan.deep + l * LINE),
+                )
+            };
+            for lane in (0..LINE).step_by(S::LANES) {
+                // SAFETY: `weight` is packed, and `out` has room for the matrices of a group of
+                // output channels.
+                let (from, to) = unsafe { (from.add(lane), to.add(lane)) };
+                // SAFETY: the instruction set of `S` is enabled here.
+                let mut half = unsafe { [[S::splat(0.0); 3]; IN] };
+                // SAFETY: `weight` is packed, and `out` has room for the matrices of a group of
+                // output channels.
+                unsafe {
                     for x in 0..3 {
                         let mut g = [S::splat(0.0); 3];
                         for y in 0..3 {
@@ -425,19 +433,22 @@ pub(super) unsafe fn run(
             rows: plan.high.min(plan.rows - first),
         }
     };
-    // SAFETY: the arrays have the sizes of the convolution, and the weight is packed; tasks write
-    // disjoint places.
-    unsafe {
-        let floats = kept * copies + room * threads;
-        let scratch = scratch_alloc(context, (floats * 4) as u64).cast::<f32>();
-        if scratch.is_null() {
-            return context.status;
-        }
-        let shared = Share::new((v, s, &plan, weight, scratch));
-        let transformed = |at: Block, channels: Range<usize>, copy: usize, worker: usize| {
-            let &(v, s, plan, _, scratch) = shared.get();
-            let out = scratch.add(copy * kept);
-            let room = scratch.add(copies * kept + worker * room);
+    let floats = kept * copies + room * threads;
+    let Some(scratch) = Scratch::new(context, floats * size_of::<f32>()) else {
+        return context.status;
+    };
+    let memory = scratch.memory.cast::<f32>();
+    // SAFETY: threads take tasks of their own, which write disjoint places.
+    let shared = unsafe { Share::new((v, s, &plan, weight, memory)) };
+    let transformed = |at: Block, channels: Range<usize>, copy: usize, worker: usize| {
+        let &(v, s, plan, _, memory) = shared.get();
+        // SAFETY: the data has the convolution's size, and the memory has room for the copies and
+        // for each thread.
+        unsafe {
+            let (out, room) = (
+                memory.add(copy * kept),
+                memory.add(copies * kept + worker * room),
+            );
             dispatch!(inputs(
                 v: &RxConv2dF32,
                 s: &Sizes,
@@ -447,12 +458,17 @@ pub(super) unsafe fn run(
                 out: *mut f32,
                 room: *mut f32,
             ));
-        };
-        let summed = |at: Block, groups: Range<usize>, copy: usize, worker: usize| {
-            let &(v, s, plan, weight, scratch) = shared.get();
-            let inputs = scratch.add(copy * kept).cast_const();
-            let room = scratch.add(copies * kept + worker * room);
-            let rooms = Rooms { inputs, room };
+        }
+    };
+    let summed = |at: Block, groups: Range<usize>, copy: usize, worker: usize| {
+        let &(v, s, plan, weight, memory) = shared.get();
+        // SAFETY: the output has the convolution's size, the weight is packed, and the memory holds
+        // the transformed inputs.
+        unsafe {
+            let rooms = Rooms {
+                inputs: memory.add(copy * kept).cast_const(),
+                room: memory.add(copies * kept + worker * room),
+            };
             for group in groups {
                 dispatch!(outputs(
                     v: &RxConv2dF32,
@@ -464,31 +480,30 @@ pub(super) unsafe fn run(
                     rooms: Rooms,
                 ));
             }
-        };
-        if whole {
+        }
+    };
+    if whole {
+        context
+            .pool
+            .each(s.n * blocks, Grain::always(1), |begin, end, worker| {
+                for task in begin..end {
+                    transformed(of(task), 0..s.c, worker, worker);
+                    summed(of(task), 0..plan.groups(s), worker, worker);
+                }
+            });
+    } else {
+        for task in 0..s.n * blocks {
+            let at = of(task);
+            let grain = Grain::always(s.c.div_ceil(4 * threads));
+            context.pool.each(s.c, grain, |begin, end, worker| {
+                transformed(at, begin..end, 0, worker);
+            });
             context
                 .pool
-                .each(s.n * blocks, Grain::always(1), |begin, end, worker| {
-                    for task in begin..end {
-                        transformed(of(task), 0..s.c, worker, worker);
-                        summed(of(task), 0..plan.groups(s), worker, worker);
-                    }
+                .each(plan.groups(s), Grain::always(1), |begin, end, worker| {
+                    summed(at, begin..end, 0, worker);
                 });
-        } else {
-            for task in 0..s.n * blocks {
-                let at = of(task);
-                let grain = Grain::always(s.c.div_ceil(4 * threads));
-                context.pool.each(s.c, grain, |begin, end, worker| {
-                    transformed(at, begin..end, 0, worker);
-                });
-                context
-                    .pool
-                    .each(plan.groups(s), Grain::always(1), |begin, end, worker| {
-                        summed(at, begin..end, 0, worker);
-                    });
-            }
         }
-        scratch_free(context, scratch.cast());
     }
     0
 }

@@ -246,15 +246,19 @@ impl Target {
     ) {
         let e = self.epilogue.unwrap_or_default();
         let (lo, hi) = e.bounds();
-        // SAFETY: the result has the rows and columns that are finished, and `tile` the vectors.
-        unsafe {
-            let (lo, hi) = (S::splat(lo), S::splat(hi));
-            for i in 0..rows {
-                for v in 0..vectors {
-                    let column = v * S::LANES;
-                    let n = (columns - column).min(S::LANES);
-                    let c = self.c.add(i * self.ld + column);
-                    let mut x = *tile.add(i * vectors + v);
+        // SAFETY: the instruction set of `S` is enabled here.
+        let (lo, hi) = unsafe { (S::splat(lo), S::splat(hi)) };
+        for i in 0..rows {
+            for v in 0..vectors {
+                let column = v * S::LANES;
+                let n = (columns - column).min(S::LANES);
+                // SAFETY: the result has the rows and columns that are finished, and `tile` the
+                // vectors.
+                let (c, mut x) =
+                    unsafe { (self.c.add(i * self.ld + column), *tile.add(i * vectors + v)) };
+                // SAFETY: the result has the rows and columns that are finished, and `tile` the
+                // vectors.
+                unsafe {
                     if self.accumulate {
                         x = x.add(S::load_part(c, n));
                     }
@@ -276,10 +280,14 @@ impl Target {
                         let at = e.residual.add(i * e.residual_ld as usize + column);
                         x = x.add(S::load_part(at, n));
                     }
-                    if e.activates() {
-                        // As `a > b ? a : b`: a NaN becomes the bound.
-                        x = x.max(lo).min(hi);
-                    }
+                }
+                if e.activates() {
+                    // As `a > b ? a : b`: a NaN becomes the bound.
+                    x = x.max(lo).min(hi);
+                }
+                // SAFETY: the result has the rows and columns that are finished, and `tile` the
+                // vectors.
+                unsafe {
                     x.store_part(c, n);
                 }
             }

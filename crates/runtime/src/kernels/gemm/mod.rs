@@ -464,27 +464,31 @@ pub unsafe fn gemm(context: &mut RxContext, g: &RxGemmF32) -> i32 {
     .scratch(way);
     let each = if row { 0 } else { sizes.0 + sizes.1 };
     let parts = rows * columns;
-    // SAFETY: the operands and the result have the product's sizes; every part writes its own
-    // rectangle of the result.
-    unsafe {
-        let mut scratch = null_mut();
-        if each > 0 {
-            scratch = scratch_alloc(context, (each * parts * 4) as u64).cast::<f32>();
-            if scratch.is_null() {
-                return context.status;
-            }
+    let mut scratch = null_mut();
+    if each > 0 {
+        // SAFETY: the context lives, and the memory is freed below.
+        scratch = unsafe { scratch_alloc(context, (each * parts * 4) as u64).cast::<f32>() };
+        if scratch.is_null() {
+            return context.status;
         }
-        if parts == 1 {
-            serial(g, way, scratch);
-        } else {
-            let shared = Share::new((g, scratch));
-            context.pool.each(parts, Grain::always(1), |begin, end, _| {
-                let &(g, scratch) = shared.get();
-                for part in begin..end {
-                    let (i, j) = (part / columns * h, part % columns * w);
-                    if i >= m || j >= n {
-                        continue;
-                    }
+    }
+    if parts == 1 {
+        // SAFETY: the operands and the result have the product's sizes, and the scratch what this
+        // way takes.
+        unsafe { serial(g, way, scratch) };
+    } else {
+        // SAFETY: threads take tasks of their own, which write disjoint places.
+        let shared = unsafe { Share::new((g, scratch)) };
+        context.pool.each(parts, Grain::always(1), |begin, end, _| {
+            let &(g, scratch) = shared.get();
+            for part in begin..end {
+                let (i, j) = (part / columns * h, part % columns * w);
+                if i >= m || j >= n {
+                    continue;
+                }
+                // SAFETY: the part begins within the product and ends at its last row and column,
+                // and the scratch has as much for each.
+                unsafe {
                     let sub = &g.part(i, j, h.min(m - i), w.min(n - j));
                     if row {
                         dispatch!(one_row(sub: &RxGemmF32, backwards: bool));
@@ -492,10 +496,11 @@ pub unsafe fn gemm(context: &mut RxContext, g: &RxGemmF32) -> i32 {
                         serial(sub, way, scratch.add(part * each));
                     }
                 }
-            });
-        }
-        scratch_free(context, scratch.cast());
+            }
+        });
     }
+    // SAFETY: allocated above from the same context, or null.
+    unsafe { scratch_free(context, scratch.cast()) };
     0
 }
 
@@ -511,12 +516,11 @@ pub unsafe fn batch(
     b_step: i64,
     c_step: i64,
 ) -> i32 {
-    // SAFETY: each operand has what its step reaches; every product writes its own
-    // result.
-    unsafe {
-        let of = |i: i64| {
-            let mut one = *g;
-            let (a, b, c) = ((i * a_step) as isize, (i * b_step) as isize, i * c_step);
+    let of = |i: i64| {
+        let mut one = *g;
+        let (a, b, c) = ((i * a_step) as isize, (i * b_step) as isize, i * c_step);
+        // SAFETY: each operand has what so many steps reach.
+        unsafe {
             if g.a_packed.is_null() {
                 one.a = g.a.offset(a);
             } else {
@@ -531,54 +535,62 @@ pub unsafe fn batch(
             if !g.epilogue.residual.is_null() {
                 one.epilogue.residual = g.epilogue.residual.offset(c as isize);
             }
-            one
-        };
-        if g.m <= 0 || g.n <= 0 || batch <= 0 {
-            return 0;
         }
-        let work = (g.m as usize)
-            .saturating_mul(g.n as usize)
-            .saturating_mul(g.k as usize);
-        let threads = context.pool.threads();
-        if threads > 1 && batch < threads as i64 && work >= SMALL {
-            for i in 0..batch {
-                let status = gemm(context, &of(i));
-                if status != 0 {
-                    return status;
-                }
+        one
+    };
+    if g.m <= 0 || g.n <= 0 || batch <= 0 {
+        return 0;
+    }
+    let work = (g.m as usize)
+        .saturating_mul(g.n as usize)
+        .saturating_mul(g.k as usize);
+    let threads = context.pool.threads();
+    if threads > 1 && batch < threads as i64 && work >= SMALL {
+        for i in 0..batch {
+            // SAFETY: `i` is one of the products.
+            let status = unsafe { gemm(context, &of(i)) };
+            if status != 0 {
+                return status;
             }
-            return 0;
         }
-        let way = g.way();
-        let sizes = g.scratch(way);
-        let each = sizes.0 + sizes.1;
-        let scratch = scratch_alloc(context, (each * threads * 4) as u64).cast::<f32>();
-        if scratch.is_null() {
-            return context.status;
-        }
-        // Few products that threads cannot share evenly are cut along their rows.
-        let (m, batch) = (g.m as usize, batch as usize);
-        let uneven = batch < 4 * threads && !batch.is_multiple_of(threads);
-        let pieces = if uneven && m >= PIECE * threads {
-            threads
-        } else {
-            1
-        };
-        let high = m.div_ceil(pieces).next_multiple_of(ROWS);
-        let pieces = m.div_ceil(high);
-        let shared = Share::new((of, scratch));
-        let grain = Grain::of_work(SMALL, work / pieces);
-        context
-            .pool
-            .each(batch * pieces, grain, |begin, end, worker| {
-                let (of, scratch) = shared.get();
-                for i in begin..end {
-                    let (one, row) = (of((i / pieces) as i64), i % pieces * high);
+        return 0;
+    }
+    let way = g.way();
+    let sizes = g.scratch(way);
+    let each = sizes.0 + sizes.1;
+    // SAFETY: the context lives, and the memory is freed below.
+    let scratch = unsafe { scratch_alloc(context, (each * threads * 4) as u64).cast::<f32>() };
+    if scratch.is_null() {
+        return context.status;
+    }
+    // Few products that threads cannot share evenly are cut along their rows.
+    let (m, batch) = (g.m as usize, batch as usize);
+    let uneven = batch < 4 * threads && !batch.is_multiple_of(threads);
+    let pieces = if uneven && m >= PIECE * threads {
+        threads
+    } else {
+        1
+    };
+    let high = m.div_ceil(pieces).next_multiple_of(ROWS);
+    let pieces = m.div_ceil(high);
+    // SAFETY: threads take tasks of their own, which write disjoint places.
+    let shared = unsafe { Share::new((of, scratch)) };
+    let grain = Grain::of_work(SMALL, work / pieces);
+    context
+        .pool
+        .each(batch * pieces, grain, |begin, end, worker| {
+            let (of, scratch) = shared.get();
+            for i in begin..end {
+                let (one, row) = (of((i / pieces) as i64), i % pieces * high);
+                // SAFETY: `row` is one of the product's, whose result is its own, and the scratch
+                // has room for each thread.
+                unsafe {
                     let part = one.part(row, 0, high.min(m - row), one.n as usize);
                     serial(&part, way, scratch.add(worker * each));
                 }
-            });
-        scratch_free(context, scratch.cast());
-        0
-    }
+            }
+        });
+    // SAFETY: allocated above from the same context.
+    unsafe { scratch_free(context, scratch.cast()) };
+    0
 }

@@ -60,11 +60,13 @@ unsafe fn some<S: Turning, const N: usize>(
     target: &Target,
 ) {
     let mut sums = [[0.0f32; ROWS]; N];
-    // SAFETY: panels are whole, and the target has a place for each row.
-    unsafe {
-        for lane in (0..ROWS).step_by(S::LANES) {
-            let mut acc = [S::splat(0.0); N];
-            let mut a = a.add(lane);
+    for lane in (0..ROWS).step_by(S::LANES) {
+        // SAFETY: the instruction set of `S` is enabled here.
+        let mut acc = unsafe { [S::splat(0.0); N] };
+        // SAFETY: panels are whole, and the target has a place for each row.
+        let mut a = unsafe { a.add(lane) };
+        // SAFETY: panels are whole, and the target has a place for each row.
+        unsafe {
             for run in 0..b.runs {
                 let mut at = b.ptr.add(b.lane).wrapping_add(*b.starts.add(run));
                 for _ in 0..k {
@@ -80,7 +82,10 @@ unsafe fn some<S: Turning, const N: usize>(
                 acc[i].store(sums[i].as_mut_ptr().add(lane));
             }
         }
-        let sums = sums.as_ptr().cast::<f32>();
+    }
+    let sums = sums.as_ptr().cast::<f32>();
+    // SAFETY: panels are whole, and the target has a place for each row.
+    unsafe {
         if target.plain() && !target.accumulate {
             for i in 0..rows {
                 *target.c.add(i * target.ld) = *sums.add(i);

@@ -227,14 +227,14 @@ impl Sum for f64 {
 unsafe fn rows<A: Copy + Into<C>, B: Copy + Into<C>, C: Sum>(g: &RxGemm, begin: usize, end: usize) {
     let (n, k) = (g.n as usize, g.k.max(0) as usize);
     let (a, b, c) = (g.a.cast::<A>(), g.b.cast::<B>(), g.c.cast::<C>());
-    // SAFETY: rows `begin..end` are the product's, and the operands have its sizes.
-    unsafe {
-        for j0 in (0..n).step_by(WIDE) {
-            let wide = (n - j0).min(WIDE);
-            let mut p0 = 0;
-            loop {
-                let deep = (k - p0).min(DEEP);
-                let mut block = [[C::default(); WIDE]; DEEP];
+    for j0 in (0..n).step_by(WIDE) {
+        let wide = (n - j0).min(WIDE);
+        let mut p0 = 0;
+        loop {
+            let deep = (k - p0).min(DEEP);
+            let mut block = [[C::default(); WIDE]; DEEP];
+            // SAFETY: rows `begin..end` are the product's, and the operands have its sizes.
+            unsafe {
                 for (p, line) in block.iter_mut().enumerate().take(deep) {
                     let from = b.offset(
                         (p0 + p) as isize * g.b_rs as isize + j0 as isize * g.b_cs as isize,
@@ -243,10 +243,13 @@ unsafe fn rows<A: Copy + Into<C>, B: Copy + Into<C>, C: Sum>(g: &RxGemm, begin: 
                         *x = (*from.offset(j as isize * g.b_cs as isize)).into();
                     }
                 }
-                let mut i0 = begin;
-                while i0 < end {
-                    let high = (end - i0).min(HIGH);
-                    let mut sums = [[C::default(); WIDE]; HIGH];
+            }
+            let mut i0 = begin;
+            while i0 < end {
+                let high = (end - i0).min(HIGH);
+                let mut sums = [[C::default(); WIDE]; HIGH];
+                // SAFETY: rows `begin..end` are the product's, and the operands have its sizes.
+                unsafe {
                     for (p, line) in block.iter().enumerate().take(deep) {
                         for (i, sums) in sums.iter_mut().enumerate() {
                             let row = (i0 + i.min(high - 1)) as isize * g.a_rs as isize;
@@ -264,12 +267,12 @@ unsafe fn rows<A: Copy + Into<C>, B: Copy + Into<C>, C: Sum>(g: &RxGemm, begin: 
                             *to.add(j) = if keep { (*to.add(j)).plus(*sum) } else { *sum };
                         }
                     }
-                    i0 += high;
                 }
-                p0 += deep;
-                if p0 >= k {
-                    break;
-                }
+                i0 += high;
+            }
+            p0 += deep;
+            if p0 >= k {
+                break;
             }
         }
     }
@@ -300,7 +303,7 @@ macro_rules! products {
                     Some(Ok(false)) | None => {}
                 }
             }
-            // SAFETY: rows of the result are disjoint.
+            // SAFETY: threads take tasks of their own, which write disjoint places.
             let shared = unsafe { Share::new(*g) };
             let work = (g.n as usize).saturating_mul(g.k.max(1) as usize);
             let grain = Grain::of_work(1 << 17, work).at_least(HIGH);

@@ -165,37 +165,40 @@ unsafe fn put<S: Simd, const MR: usize, const NV: usize>(
 ) {
     // The columns of the last vector.
     let last = columns - (NV - 1) * S::LANES;
+    macro_rules! each {
+        ($op:ident, $from:expr, $ld:expr) => {
+            for i in 0..MR {
+                for v in 0..NV {
+                    let n = if v + 1 < NV { S::LANES } else { last };
+                    let from = $from.wrapping_add(i * $ld + v * S::LANES);
+                    acc[i][v] = acc[i][v].$op(S::load_part(from, n));
+                }
+            }
+        };
+    }
+    macro_rules! along {
+        ($op:ident, $from:expr, $by_row:expr) => {
+            if $by_row {
+                for i in 0..MR {
+                    let x = S::splat(*$from.add(i));
+                    for v in 0..NV {
+                        acc[i][v] = acc[i][v].$op(x);
+                    }
+                }
+            } else {
+                each!($op, $from, 0);
+            }
+        };
+    }
     // SAFETY: the target has these rows and columns.
     unsafe {
-        macro_rules! each {
-            ($op:ident, $from:expr, $ld:expr) => {
-                for i in 0..MR {
-                    for v in 0..NV {
-                        let n = if v + 1 < NV { S::LANES } else { last };
-                        let from = $from.wrapping_add(i * $ld + v * S::LANES);
-                        acc[i][v] = acc[i][v].$op(S::load_part(from, n));
-                    }
-                }
-            };
-        }
-        macro_rules! along {
-            ($op:ident, $from:expr, $by_row:expr) => {
-                if $by_row {
-                    for i in 0..MR {
-                        let x = S::splat(*$from.add(i));
-                        for v in 0..NV {
-                            acc[i][v] = acc[i][v].$op(x);
-                        }
-                    }
-                } else {
-                    each!($op, $from, 0);
-                }
-            };
-        }
         if target.accumulate {
             each!(add, target.c.cast_const(), target.ld);
         }
-        if let Some(e) = &target.epilogue {
+    }
+    if let Some(e) = &target.epilogue {
+        // SAFETY: the instruction set of `S` is enabled here.
+        unsafe {
             if !e.scale.is_null() {
                 along!(mul, e.scale, e.by_row());
             }
@@ -216,6 +219,9 @@ unsafe fn put<S: Simd, const MR: usize, const NV: usize>(
                 }
             }
         }
+    }
+    // SAFETY: the target has these rows and columns.
+    unsafe {
         for i in 0..MR {
             let c = target.c.wrapping_add(i * target.ld);
             for v in 0..NV - 1 {

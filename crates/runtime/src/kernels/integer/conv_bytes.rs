@@ -93,10 +93,14 @@ impl ByteConv<'_> {
         // each output channel.
         unsafe {
             std::ptr::write_bytes(sums, 0, s.o);
-            for q in 0..deep {
-                let rest = (s.cg - 4 * q).min(4);
-                let keep = u32::MAX >> (32 - 8 * rest);
-                let channel = |i: usize| (4 * q + i).min(s.cg - 1);
+        }
+        for q in 0..deep {
+            let rest = (s.cg - 4 * q).min(4);
+            let keep = u32::MAX >> (32 - 8 * rest);
+            let channel = |i: usize| (4 * q + i).min(s.cg - 1);
+            // SAFETY: the weight has the convolution's sizes, `to` room for its quads, and `sums`
+            // for each output channel.
+            unsafe {
                 if s.nhwc {
                     for tap in 0..taps {
                         let line = |i: usize| self.weight.from.add((tap * s.cg + channel(i)) * s.o);

@@ -214,7 +214,11 @@ impl<'v> Conv<'v> {
         // stays 0.
         unsafe {
             std::ptr::write_bytes(to, 0, 4 * o + bytes);
-            let read = |tap: usize, c: usize, o: usize| {
+        }
+        let read = |tap: usize, c: usize, o: usize| {
+            // SAFETY: as promised; every byte of the second part is of one of a channel's elements, or
+            // stays 0.
+            unsafe {
                 let at = [tap, c, o]
                     .into_iter()
                     .zip(steps)
@@ -224,9 +228,13 @@ impl<'v> Conv<'v> {
                     0 => i32::from(element),
                     zero => i32::from(element as u8) - zero,
                 }
-            };
-            // The second summand lies `apart` bytes behind the first.
-            let put = |channel: usize, at: usize, apart: usize, value: i32| {
+            }
+        };
+        // The second summand lies `apart` bytes behind the first.
+        let put = |channel: usize, at: usize, apart: usize, value: i32| {
+            // SAFETY: as promised; every byte of the second part is of one of a channel's elements, or
+            // stays 0.
+            unsafe {
                 let first = (value + lowered).clamp(-128, 127);
                 *quads.add(at) = first as u8;
                 if summands > 1 {
@@ -234,34 +242,34 @@ impl<'v> Conv<'v> {
                 }
                 let sum = sums.add(channel);
                 *sum = (*sum).wrapping_add(value);
-            };
-            if self.depthwise() {
-                let quads_of = self.column_quads();
-                let size = 4 * MOST * quads_of * s.kw;
-                for block in 0..s.o.div_ceil(MOST) {
-                    for place in 0..MOST {
-                        let channel = block * MOST + lane(place);
-                        for tap in (0..taps).filter(|_| channel < s.o) {
-                            let (y, x) = (tap / s.kw, tap % s.kw);
-                            let quad = (x * quads_of + y / 4) * MOST + place;
-                            let at = block * size + 4 * quad + y % 4;
-                            let apart = quads_of / summands * MOST * 4;
-                            put(channel, at, apart, read(tap, 0, channel));
-                        }
+            }
+        };
+        if self.depthwise() {
+            let quads_of = self.column_quads();
+            let size = 4 * MOST * quads_of * s.kw;
+            for block in 0..s.o.div_ceil(MOST) {
+                for place in 0..MOST {
+                    let channel = block * MOST + lane(place);
+                    for tap in (0..taps).filter(|_| channel < s.o) {
+                        let (y, x) = (tap / s.kw, tap % s.kw);
+                        let quad = (x * quads_of + y / 4) * MOST + place;
+                        let at = block * size + 4 * quad + y % 4;
+                        let apart = quads_of / summands * MOST * 4;
+                        put(channel, at, apart, read(tap, 0, channel));
                     }
                 }
-                return;
             }
-            let (deep, each) = (s.cg.next_multiple_of(4), self.apart().1);
-            for channel in 0..s.o {
-                let (group, within) = (channel / each, channel % each);
-                let panel = group * each.div_ceil(PANEL) + within / PANEL;
-                let panel = panel * (PANEL * taps * deep * summands);
-                for (tap, c) in (0..taps).flat_map(|t| (0..s.cg).map(move |c| (t, c))) {
-                    let k = tap * deep + c;
-                    let at = panel + (k / 4 * PANEL + within % PANEL) * 4 + k % 4;
-                    put(channel, at, PANEL * taps * deep, read(tap, c, channel));
-                }
+            return;
+        }
+        let (deep, each) = (s.cg.next_multiple_of(4), self.apart().1);
+        for channel in 0..s.o {
+            let (group, within) = (channel / each, channel % each);
+            let panel = group * each.div_ceil(PANEL) + within / PANEL;
+            let panel = panel * (PANEL * taps * deep * summands);
+            for (tap, c) in (0..taps).flat_map(|t| (0..s.cg).map(move |c| (t, c))) {
+                let k = tap * deep + c;
+                let at = panel + (k / 4 * PANEL + within % PANEL) * 4 + k % 4;
+                put(channel, at, PANEL * taps * deep, read(tap, c, channel));
             }
         }
     }
@@ -288,62 +296,74 @@ impl<'v> Conv<'v> {
             if let Some(own) = &own {
                 self.pack(own.memory.cast());
             }
-            let mut image = Image {
-                data: v.x.cast(),
-                whole: s.h * s.w * s.c,
-                row: s.w * s.c,
-                column: s.c,
-            };
-            let (mut copy, mut source) = (None, None);
-            if self.in_place() {
-                source = Some(Source {
-                    image,
-                    high: s.h,
-                    wide: s.w,
-                    before: (s.pt, s.pl),
-                    end: s.n * s.h * s.w * s.c,
-                    flip: self.flip(),
-                });
-            } else {
-                // Blocks of channels are read whole, beyond the last one too.
-                let room = s.n * high * wide * deep + MOST;
-                let scratch = Scratch::new(context, room).ok_or(context.status)?;
-                let to = scratch.memory.cast::<u8>();
-                copy = Some(scratch);
-                self.copy(context, to)?;
-                image = Image {
-                    data: to,
-                    whole: high * wide * deep,
-                    row: wide * deep,
-                    column: deep,
-                };
-            }
-            let source = source.unwrap_or(Source {
+        }
+        let mut image = Image {
+            data: v.x.cast(),
+            whole: s.h * s.w * s.c,
+            row: s.w * s.c,
+            column: s.c,
+        };
+        let (mut copy, mut source) = (None, None);
+        if self.in_place() {
+            source = Some(Source {
                 image,
-                high,
-                wide,
-                before: (0, 0),
-                end: s.n * high * wide * deep + MOST,
-                flip: 0,
+                high: s.h,
+                wide: s.w,
+                before: (s.pt, s.pl),
+                end: s.n * s.h * s.w * s.c,
+                flip: self.flip(),
             });
-            let mut to = Pixels {
-                data: v.y.cast(),
-                pixel: if v.floats == 0 { s.o } else { 4 * s.o },
-                size: if v.floats == 0 { 1 } else { 4 },
-            };
-            let mut late = None;
-            if !s.nhwc {
-                to.pixel = s.o.next_multiple_of(4);
-                let room = s.n * s.oh * s.ow * to.pixel;
-                let scratch = Scratch::new(context, room).ok_or(context.status)?;
-                to.data = scratch.memory.cast();
-                late = Some(scratch);
+        } else {
+            // Blocks of channels are read whole, beyond the last one too.
+            let room = s.n * high * wide * deep + MOST;
+            let scratch = Scratch::new(context, room).ok_or(context.status)?;
+            let to = scratch.memory.cast::<u8>();
+            copy = Some(scratch);
+            // SAFETY: the arrays have the convolution's sizes, and the scratch has room for what is
+            // written there.
+            unsafe {
+                self.copy(context, to)?;
             }
+            image = Image {
+                data: to,
+                whole: high * wide * deep,
+                row: wide * deep,
+                column: deep,
+            };
+        }
+        let source = source.unwrap_or(Source {
+            image,
+            high,
+            wide,
+            before: (0, 0),
+            end: s.n * high * wide * deep + MOST,
+            flip: 0,
+        });
+        let mut to = Pixels {
+            data: v.y.cast(),
+            pixel: if v.floats == 0 { s.o } else { 4 * s.o },
+            size: if v.floats == 0 { 1 } else { 4 },
+        };
+        let mut late = None;
+        if !s.nhwc {
+            to.pixel = s.o.next_multiple_of(4);
+            let room = s.n * s.oh * s.ow * to.pixel;
+            let scratch = Scratch::new(context, room).ok_or(context.status)?;
+            to.data = scratch.memory.cast();
+            late = Some(scratch);
+        }
+        // SAFETY: the arrays have the convolution's sizes, and the scratch has room for what is
+        // written there.
+        unsafe {
             match self.depthwise() {
                 true => self.rows(context, packed, (source, to))?,
                 false => self.tiles(context, packed, (source, to))?,
             }
-            drop(copy);
+        }
+        drop(copy);
+        // SAFETY: the arrays have the convolution's sizes, and the scratch has room for what is
+        // written there.
+        unsafe {
             if late.is_some() {
                 self.turn_back(context, to.data, to.pixel)?;
             }
@@ -386,7 +406,7 @@ impl<'v> Conv<'v> {
         let per_group = each.div_ceil(MOST);
         let work = run_count * quads * pixels.clamp(6, BLOCK) * each.min(MOST) / 8;
         let picks = self.picks();
-        // SAFETY: tiles of the result are disjoint.
+        // SAFETY: threads take tasks of their own, which write disjoint places.
         let shared = unsafe { Share::new((*self, packed, (source, to), runs, &picks)) };
         let (grain, tasks) = (Grain::of_work(1 << 16, work), groups * per_group * blocks);
         context.pool.each(tasks, grain, |begin, end, _| {

@@ -120,9 +120,16 @@ impl Conv<'_> {
                         if held.0 != block {
                             held = (block, conv.tables(packed.sums, first, lane));
                         }
-                        let own = all.add(worker * each).cast::<Line>();
+                    }
+                    // SAFETY: the block's channels and the row are the convolution's.
+                    let own = unsafe { all.add(worker * each).cast::<Line>() };
+                    // SAFETY: the block's channels and the row are the convolution's.
+                    unsafe {
                         conv.lines(&source, (row, first), outside.as_ptr(), own);
-                        let row = Row {
+                    }
+                    // SAFETY: the block's channels and the row are the convolution's.
+                    let row = unsafe {
+                        Row {
                             lines: own,
                             quads: lines / 4,
                             pixel: image.column,
@@ -141,7 +148,10 @@ impl Conv<'_> {
                             out_step: to.pixel,
                             count: s.ow,
                             wide: (s.o - first).min(MOST),
-                        };
+                        }
+                    };
+                    // SAFETY: the block's channels and the row are the convolution's.
+                    unsafe {
                         compute(&Part::Row(row));
                     }
                 }

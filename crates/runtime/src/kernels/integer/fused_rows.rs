@@ -122,10 +122,12 @@ unsafe fn vectors<S: Wide, const P: usize, const STEP: usize>(r: &Row<'_>) {
         for pixel in (0..r.count).step_by(P) {
             // SAFETY: as promised; bytes beyond the wanted channels are read where there are such,
             // and not stored.
+            let start = |j: usize| unsafe { S::load(r.start.add(j * PANEL + from / 4).cast()) };
+            let mut sums = [[start(0), start(1), start(2), start(3)]; P];
+            let left = r.left + pixel as isize * r.step;
+            // SAFETY: as promised; bytes beyond the wanted channels are read where there are such,
+            // and not stored.
             unsafe {
-                let start = |j: usize| S::load(r.start.add(j * PANEL + from / 4).cast());
-                let mut sums = [[start(0), start(1), start(2), start(3)]; P];
-                let left = r.left + pixel as isize * r.step;
                 if STEP > 0 {
                     // Which windows have a column is known here: no step of a loop depends on it.
                     three::<S, P, STEP, 0>(r, left, from, &mut sums);
@@ -138,7 +140,11 @@ unsafe fn vectors<S: Wide, const P: usize, const STEP: usize>(r: &Row<'_>) {
                     three::<S, P, STEP, 7>(r, left, from, &mut sums);
                     three::<S, P, STEP, 8>(r, left, from, &mut sums);
                 }
-                let any = if STEP == 0 { r.read_count } else { 0 };
+            }
+            let any = if STEP == 0 { r.read_count } else { 0 };
+            // SAFETY: as promised; bytes beyond the wanted channels are read where there are such,
+            // and not stored.
+            unsafe {
                 for c in 0..any {
                     let column = &*r.read.add(c);
                     let at = left + column.at;

@@ -198,41 +198,44 @@ impl Matrices {
         let Some(scratch) = Scratch::new(context, tables + bytes) else {
             return Err(context.status);
         };
-        // SAFETY: the scratch has room for tables and copies; the operands are as long as computed.
-        unsafe {
-            let table = scratch.memory.cast::<usize>();
-            let (rows, columns) = (table, table.add(m));
-            let (along_a, along_b) = (table.add(m + n), table.add(m + n + k));
-            let fill = |to: *mut usize, count: usize, step: usize| {
-                (0..count).for_each(|i| *to.add(i) = i * step);
-            };
-            fill(rows, m, self.a_strides.0);
-            fill(along_a, k, self.a_strides.1);
-            fill(columns, n, self.b_strides.1);
-            fill(along_b, k, self.b_strides.0);
-            let copies = table.add(m + n + 2 * k).cast::<i16>();
+        let table = scratch.memory.cast::<usize>();
+        // SAFETY: the scratch has room for the tables, and the copies behind them.
+        let [columns, along_a, along_b, copies] =
+            [m, m + n, m + n + k, m + n + 2 * k].map(|at| unsafe { table.add(at) });
+        let rows = table;
+        let copies = copies.cast::<i16>();
+        let fill = |to: *mut usize, count: usize, step: usize| {
+            // SAFETY: each table has room for as many numbers.
+            (0..count).for_each(|i| unsafe { *to.add(i) = i * step });
+        };
+        fill(rows, m, self.a_strides.0);
+        fill(along_a, k, self.a_strides.1);
+        fill(columns, n, self.b_strides.1);
+        fill(along_b, k, self.b_strides.0);
+        // SAFETY: the operands are as long as computed, and so is the room for their copies.
+        let (fits, others) = unsafe {
+            let others = copies.add(lengths.0);
             let fits = a.narrow(self.a, lengths.0, self.zeros.0, copies)
-                && b.narrow(self.b, lengths.1, self.zeros.1, copies.add(lengths.0));
-            if !fits {
-                return Ok(false);
-            }
-            let operand = |data: *const i16, at: *const usize, along: *const usize| Operand {
-                data,
-                at,
-                along,
-            };
-            let product = Product {
-                m,
-                n,
-                k,
-                a: operand(copies, rows, along_a),
-                b: operand(copies.add(lengths.0), columns, along_b),
-                c: self.c,
-                ld: self.ld,
-                accumulate: self.accumulate,
-            };
-            product.run(context).map(|()| true)
+                && b.narrow(self.b, lengths.1, self.zeros.1, others);
+            (fits, others)
+        };
+        if !fits {
+            return Ok(false);
         }
+        let operand =
+            |data: *const i16, at: *const usize, along: *const usize| Operand { data, at, along };
+        let product = Product {
+            m,
+            n,
+            k,
+            a: operand(copies, rows, along_a),
+            b: operand(others, columns, along_b),
+            c: self.c,
+            ld: self.ld,
+            accumulate: self.accumulate,
+        };
+        // SAFETY: the tables name elements of the copies, and the result has the product's size.
+        unsafe { product.run(context).map(|()| true) }
     }
 }
 
@@ -304,7 +307,7 @@ impl Matrices {
             (0..count).for_each(|i| one(i, &context.pool, memory));
             return Ok(true);
         }
-        // SAFETY: every thread has a room of its own, and results are disjoint.
+        // SAFETY: threads take tasks of their own, which write disjoint places.
         let shared = unsafe { Share::new((&one, memory)) };
         let pool = &context.pool;
         pool.each(

@@ -111,25 +111,31 @@ impl Operand<i16> {
         k: usize,
         out: *mut i16,
     ) {
+        let valid = (end - first).min(N);
+        let mut at = [0usize; N];
         // SAFETY: the tables have `end` and `k` entries, `out` room for the panel.
         unsafe {
-            let valid = (end - first).min(N);
-            let mut at = [0usize; N];
             for (l, at) in at.iter_mut().enumerate() {
                 *at = *self.at.add(first + l.min(valid - 1));
             }
-            let line = valid == N && (1..N).all(|l| at[l] == at[0] + l);
-            for p in 0..pairs.1 {
-                let at_k = 2 * (pairs.0 + p);
-                let to = out.add(p * 2 * N);
-                let x = self.data.add(*self.along.add(at_k));
-                let last = at_k + 1 == k;
-                let y = if last {
+        }
+        let line = valid == N && (1..N).all(|l| at[l] == at[0] + l);
+        for p in 0..pairs.1 {
+            let at_k = 2 * (pairs.0 + p);
+            // SAFETY: the tables have `end` and `k` entries, `out` room for the panel.
+            let (to, x) = unsafe { (out.add(p * 2 * N), self.data.add(*self.along.add(at_k))) };
+            let last = at_k + 1 == k;
+            // SAFETY: the tables have `end` and `k` entries, `out` room for the panel.
+            let y = unsafe {
+                if last {
                     x
                 } else {
                     self.data.add(*self.along.add(at_k + 1))
-                };
-                let keep = if last { 0 } else { -1i16 };
+                }
+            };
+            let keep = if last { 0 } else { -1i16 };
+            // SAFETY: the tables have `end` and `k` entries, `out` room for the panel.
+            unsafe {
                 if line {
                     let (x, y) = (x.add(at[0]), y.add(at[0]));
                     for l in 0..N {

@@ -378,16 +378,20 @@ impl Operand<u32> {
         (from, count): (usize, usize),
         out: *mut u32,
     ) {
+        let last = (end - first).min(N) - 1;
+        let mut at = [0usize; N];
         // SAFETY: the tables have `end` and as many quads, `out` room for the panel.
         unsafe {
-            let last = (end - first).min(N) - 1;
-            let mut at = [0usize; N];
             for l in 0..N {
                 at[l] = *self.at.add(first + l.min(last));
             }
-            let along = self.along.add(from);
-            let apart = at[1].wrapping_sub(at[0]);
-            let even = (1..=last).all(|l| at[l].wrapping_sub(at[l - 1]) == apart);
+        }
+        // SAFETY: the tables have `end` and as many quads, `out` room for the panel.
+        let along = unsafe { self.along.add(from) };
+        let apart = at[1].wrapping_sub(at[0]);
+        let even = (1..=last).all(|l| at[l].wrapping_sub(at[l - 1]) == apart);
+        // SAFETY: the tables have `end` and as many quads, `out` room for the panel.
+        unsafe {
             if even && apart > 1 && apart <= isize::MAX as usize / 64 && rising(along, count) {
                 let (data, lines) = (self.data.add(at[0] + *along), last + 1);
                 let (data, out) = (data.cast::<f32>(), out.cast::<f32>());
@@ -402,7 +406,10 @@ impl Operand<u32> {
                 ));
                 return;
             }
-            let line = last + 1 == N && (1..N).all(|l| at[l] == at[0] + l);
+        }
+        let line = last + 1 == N && (1..N).all(|l| at[l] == at[0] + l);
+        // SAFETY: the tables have `end` and as many quads, `out` room for the panel.
+        unsafe {
             for p in 0..count {
                 let data = self.data.add(*along.add(p));
                 let to = out.add(p * N);

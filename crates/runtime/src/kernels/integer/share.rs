@@ -244,15 +244,16 @@ pub(super) unsafe fn share_within<P: Panels>(pool: &Pool, product: P, memory: *m
     }
     let d = &Division::of::<P>(&extents, pool);
     let each = d.panels.div_ceil(d.parts);
+    // SAFETY: threads take tasks of their own, which write disjoint places.
+    let shared = unsafe { Share::new((product, memory, memory.add(d.packed))) };
+    let grain = if d.threads == 1 {
+        Grain::always(d.panels)
+    } else {
+        Grain::of_work(1 << 15, k)
+    };
     // SAFETY: blocks of the result are disjoint, and every worker packs B into its own room, behind
     // the panels of A.
     unsafe {
-        let shared = Share::new((product, memory, memory.add(d.packed)));
-        let grain = if d.threads == 1 {
-            Grain::always(d.panels)
-        } else {
-            Grain::of_work(1 << 15, k)
-        };
         pool.each(d.panels, grain, |begin, end, _| {
             let &(product, packed, _) = shared.get();
             for piece in pieces::<P>(k) {
@@ -262,8 +263,12 @@ pub(super) unsafe fn share_within<P: Panels>(pool: &Pool, product: P, memory: *m
                 }
             }
         });
-        let tasks = d.blocks * d.parts;
-        let grain = Grain::always(if d.threads == 1 { tasks } else { 1 });
+    }
+    let tasks = d.blocks * d.parts;
+    let grain = Grain::always(if d.threads == 1 { tasks } else { 1 });
+    // SAFETY: blocks of the result are disjoint, and every worker packs B into its own room, behind
+    // the panels of A.
+    unsafe {
         pool.each(tasks, grain, |begin, end, worker| {
             let &(product, packed, rooms) = shared.get();
             for task in begin..end {

@@ -50,10 +50,15 @@ impl<'c> Tables<'c> {
         let (pixels, k) = (s.oh * s.ow, deep * s.kh * s.kw);
         let each = if s.nhwc { s.groups * deep } else { 1 };
         // SAFETY: `memory` has as many places as `Tables::offsets` says.
-        unsafe {
-            let (at_pixel, at_filter) = (memory, memory.add(pixels));
+        let (at_pixel, at_filter) = unsafe { (memory, memory.add(pixels)) };
+        // SAFETY: `memory` has as many places as `Tables::offsets` says.
+        let (along_x, along_w) = unsafe {
             let along_x = at_filter.add(s.og);
             let along_w = along_x.add(k);
+            (along_x, along_w)
+        };
+        // SAFETY: `memory` has as many places as `Tables::offsets` says.
+        unsafe {
             for p in 0..pixels {
                 *at_pixel.add(p) = (p / s.ow * s.sh * wide + p % s.ow * s.sw) * each;
             }
@@ -70,14 +75,14 @@ impl<'c> Tables<'c> {
                 };
                 *along_w.add(p) = if s.nhwc { p * s.o } else { p };
             }
-            Tables {
-                conv,
-                deep,
-                at_pixel,
-                at_filter,
-                along_x,
-                along_w,
-            }
+        }
+        Tables {
+            conv,
+            deep,
+            at_pixel,
+            at_filter,
+            along_x,
+            along_w,
         }
     }
 

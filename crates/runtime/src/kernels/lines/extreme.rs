@@ -77,7 +77,7 @@ pub(super) unsafe fn run<T: Ordered>(context: &mut RxContext, lines: &RxLines, k
     let strips = inner.div_ceil(STRIP);
     let tasks = lines.outer as usize * strips;
     let each = n.max(1) * inner.min(STRIP);
-    // SAFETY: lines are disjoint, and each thread has its own room.
+    // SAFETY: threads take tasks of their own, which write disjoint places.
     let shared = unsafe { Share::new((lines, kind)) };
     context
         .pool
@@ -110,11 +110,15 @@ unsafe fn tasks_of<S: Wide, T: Sums<S> + Compared>(
                 false => short::<S, T, false>(lines, kind, begin, end, last),
             };
         }
-        for task in begin..end {
-            let (outer, first) = (task / strips, task % strips * STRIP);
-            let x = lines.x.cast::<u8>().add((outer * n * inner + first) * size);
-            let line = Line { x, kind, n };
-            let to = outer * inner + first;
+    }
+    for task in begin..end {
+        let (outer, first) = (task / strips, task % strips * STRIP);
+        // SAFETY: tasks are those of the lines, whose arrays have their sizes.
+        let x = unsafe { lines.x.cast::<u8>().add((outer * n * inner + first) * size) };
+        let line = Line { x, kind, n };
+        let to = outer * inner + first;
+        // SAFETY: tasks are those of the lines, whose arrays have their sizes.
+        unsafe {
             if inner == 1 {
                 let place = match greatest {
                     true => alone::<S, T, true>(line, last),
@@ -123,7 +127,10 @@ unsafe fn tasks_of<S: Wide, T: Sums<S> + Compared>(
                 lines.put_index(to, place);
                 continue;
             }
-            let wide = (inner - first).min(STRIP);
+        }
+        let wide = (inner - first).min(STRIP);
+        // SAFETY: tasks are those of the lines, whose arrays have their sizes.
+        unsafe {
             match (greatest, n < T::INDICES) {
                 (true, true) => beside::<S, T, true>(lines, line, (inner, wide), to, last),
                 (false, true) => beside::<S, T, false>(lines, line, (inner, wide), to, last),
@@ -396,15 +403,19 @@ unsafe fn place<S: Wide, T: Sums<S> + Compared>(
 ) -> Option<usize> {
     let lanes = <T as Sums<S>>::V::LANES;
     let mut found = None;
-    // SAFETY: `x` has `n` elements.
-    unsafe {
-        let all = <T as Sums<S>>::V::splat(wanted);
-        let mut i = 0;
-        // Several vectors at a time, up to the first with a match.
-        let (zero, one) = (
+    // SAFETY: the instruction set of `S` is enabled here.
+    let all = unsafe { <T as Sums<S>>::V::splat(wanted) };
+    let mut i = 0;
+    // Several vectors at a time, up to the first with a match.
+    // SAFETY: the instruction set of `S` is enabled here.
+    let (zero, one) = unsafe {
+        (
             <T as Sums<S>>::V::splat(T::of(0)),
             <T as Sums<S>>::V::splat(T::of(1)),
-        );
+        )
+    };
+    // SAFETY: `x` has `n` elements.
+    unsafe {
         while !last && i + 4 * lanes <= n {
             let mut some = [zero; 4];
             for k in 0..4 {
@@ -417,6 +428,9 @@ unsafe fn place<S: Wide, T: Sums<S> + Compared>(
             }
             i += 4 * lanes;
         }
+    }
+    // SAFETY: `x` has `n` elements.
+    unsafe {
         while i < n {
             let part = (n - i).min(lanes);
             if part < lanes || <T as Sums<S>>::V::any(<T as Sums<S>>::V::load(x.add(i)).same(all)) {

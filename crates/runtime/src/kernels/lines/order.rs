@@ -253,16 +253,20 @@ mod vectors {
     #[inline(always)]
     unsafe fn network<V: Lanes>(at: *mut V::Number, n: usize) {
         // SAFETY: there are `n` vectors.
+        let place = |k: usize| unsafe { at.add(k * V::LANES) };
+        // SAFETY: there are `n` vectors.
         unsafe {
-            let place = |k: usize| at.add(k * V::LANES);
             for k in 0..n {
                 lanes(V::load(place(k))).store(place(k));
             }
-            let mut half = 1;
-            while half < n {
-                // Both halves are in order: the first of one is compared with the last of the
-                // other.
-                let mut begin = 0;
+        }
+        let mut half = 1;
+        while half < n {
+            // Both halves are in order: the first of one is compared with the last of the
+            // other.
+            let mut begin = 0;
+            // SAFETY: there are `n` vectors.
+            unsafe {
                 while begin + half < n {
                     for k in 0..half {
                         let (i, j) = (begin + k, begin + 2 * half - 1 - k);
@@ -274,7 +278,10 @@ mod vectors {
                     }
                     begin += 2 * half;
                 }
-                let mut step = half / 2;
+            }
+            let mut step = half / 2;
+            // SAFETY: there are `n` vectors.
+            unsafe {
                 while step > 0 {
                     let mut begin = 0;
                     while begin + step < n {
@@ -290,8 +297,8 @@ mod vectors {
                 for k in 0..n {
                     finished(V::load(place(k))).store(place(k));
                 }
-                half *= 2;
             }
+            half *= 2;
         }
     }
 
@@ -383,15 +390,18 @@ mod vectors {
         let mut count = 0;
         let mut part = (0, n, false);
         let mut left = 4 * (usize::BITS - n.leading_zeros()) as usize * n;
-        // SAFETY: parts lie in both lists.
-        unsafe {
-            loop {
-                let (begin, end, is_away) = part;
-                let n = end - begin;
-                let (from, to) = match is_away {
+        loop {
+            let (begin, end, is_away) = part;
+            let n = end - begin;
+            // SAFETY: parts lie in both lists.
+            let (from, to) = unsafe {
+                match is_away {
                     true => (away.add(begin), home.add(begin)),
                     false => (home.add(begin), away.add(begin)),
-                };
+                }
+            };
+            // SAFETY: parts lie in both lists.
+            unsafe {
                 if n <= SHORT {
                     short::<V>(from, home.add(begin), n);
                     if count == 0 {
@@ -411,10 +421,17 @@ mod vectors {
                     }
                     return false;
                 }
-                left -= n;
+            }
+            left -= n;
+            // SAFETY: parts lie in both lists.
+            let (by, mut less) = unsafe {
                 let by = middle(from, n);
-                let mut less = parted::<V, false>(from, to, n, by);
-                let mut first = (begin, begin + less, !is_away);
+                let less = parted::<V, false>(from, to, n, by);
+                (by, less)
+            };
+            let mut first = (begin, begin + less, !is_away);
+            // SAFETY: parts lie in both lists.
+            unsafe {
                 if less == 0 {
                     // It is the least: all that are equal are in order.
                     less = parted::<V, true>(from, to, n, by);
@@ -423,15 +440,15 @@ mod vectors {
                         std::ptr::copy_nonoverlapping(to, home.add(begin), less);
                     }
                 }
-                let second = (begin + less, end, !is_away);
-                let (now, later) = match first.1 - first.0 < second.1 - second.0 {
-                    true => (first, second),
-                    false => (second, first),
-                };
-                waiting[count] = later;
-                count += 1;
-                part = now;
             }
+            let second = (begin + less, end, !is_away);
+            let (now, later) = match first.1 - first.0 < second.1 - second.0 {
+                true => (first, second),
+                false => (second, first),
+            };
+            waiting[count] = later;
+            count += 1;
+            part = now;
         }
     }
 }

@@ -24,7 +24,7 @@ pub(super) unsafe fn run<T: Element>(context: &mut RxContext, lines: &RxLines) -
             (lines.outer as usize * strips, n * inner.min(STRIP))
         }
     };
-    // SAFETY: lines are disjoint, and each thread has its own room.
+    // SAFETY: threads take tasks of their own, which write disjoint places.
     let shared = unsafe { Share::new(lines) };
     context
         .pool
@@ -70,11 +70,11 @@ unsafe fn task_of<T: Element, const PRODUCT: bool, const OUTSIDE: bool>(
     let (n, inner) = (lines.extent.max(0) as usize, lines.inner as usize);
     let start = if PRODUCT { T::one() } else { T::default() };
     let (x, y) = (lines.x.cast::<T>(), lines.values.cast::<T>());
-    // SAFETY: the task is one of the lines, whose arrays have their sizes.
-    unsafe {
-        if inner == 1 {
-            let first = task * TOGETHER;
-            let count = (lines.outer as usize - first).min(TOGETHER);
+    if inner == 1 {
+        let first = task * TOGETHER;
+        let count = (lines.outer as usize - first).min(TOGETHER);
+        // SAFETY: the task is one of the lines, whose arrays have their sizes.
+        unsafe {
             if count == TOGETHER {
                 let mut sums = [start; TOGETHER];
                 for i in 0..n {
@@ -95,12 +95,15 @@ unsafe fn task_of<T: Element, const PRODUCT: bool, const OUTSIDE: bool>(
                     sum = after;
                 }
             }
-            return;
         }
-        let strips = inner.div_ceil(STRIP);
-        let (outer, first) = (task / strips, task % strips * STRIP);
-        let wide = (inner - first).min(STRIP);
-        let mut sums = [start; STRIP];
+        return;
+    }
+    let strips = inner.div_ceil(STRIP);
+    let (outer, first) = (task / strips, task % strips * STRIP);
+    let wide = (inner - first).min(STRIP);
+    let mut sums = [start; STRIP];
+    // SAFETY: the task is one of the lines, whose arrays have their sizes.
+    unsafe {
         for i in 0..n {
             let at = (outer * n + i) * inner + first;
             let (x, y) = (x.add(at), y.add(at));
@@ -133,7 +136,7 @@ pub(super) unsafe fn narrow(context: &mut RxContext, lines: &RxLines, kind: Kind
         lines.outer as usize * strips
     };
     let grain = Grain::of_work(SMALL, n * rows.min(together));
-    // SAFETY: lines are disjoint.
+    // SAFETY: threads take tasks of their own, which write disjoint places.
     let shared = unsafe { Share::new(lines) };
     context.pool.each(tasks, grain, |begin, end, _| {
         let lines: &RxLines = shared.get();
@@ -225,11 +228,17 @@ impl Sums {
             if self.outside {
                 std::ptr::copy_nonoverlapping(self.bits.as_ptr(), y, wide);
             }
-            let mut row = [0.0f32; STRIP];
+        }
+        let mut row = [0.0f32; STRIP];
+        // SAFETY: both have `wide` elements.
+        unsafe {
             f32::widen(self.kind, wide, x.cast(), row.as_mut_ptr());
-            for (sum, x) in self.sums.iter_mut().zip(row).take(wide) {
-                *sum = if self.product { *sum * x } else { *sum + x };
-            }
+        }
+        for (sum, x) in self.sums.iter_mut().zip(row).take(wide) {
+            *sum = if self.product { *sum * x } else { *sum + x };
+        }
+        // SAFETY: both have `wide` elements.
+        unsafe {
             f32::narrow(
                 self.kind,
                 wide,

@@ -113,7 +113,7 @@ unsafe fn sort<K: Key, I: Sorted>(
     let Some(scratch) = Scratch::new(context, each * context.pool.threads()) else {
         return context.status;
     };
-    // SAFETY: lines are disjoint, and each thread has its own room.
+    // SAFETY: threads take tasks of their own, which write disjoint places.
     let shared = unsafe { Share::new((&plan, scratch.memory.cast::<u8>())) };
     // Tasks are parts of runs of lines, along the axes behind or along those before.
     let run = if inner > 1 {
@@ -156,9 +156,13 @@ unsafe fn adjacent<K: Key, I: Sorted>(
 ) {
     let n = p.n;
     // SAFETY: the lines are some of the array's; `room` has what the plan says.
-    unsafe {
+    let (order, rest) = unsafe {
         let order = room.add(p.keys()).cast::<u32>();
         let rest = room.add(p.keys() + p.order());
+        (order, rest)
+    };
+    // SAFETY: the lines are some of the array's; `room` has what the plan says.
+    unsafe {
         if p.together {
             let order = std::slice::from_raw_parts_mut(order, all * p.keep);
             if few_of_lines(p.of, p.lines, (first, all), p.turn, order) {
@@ -168,8 +172,12 @@ unsafe fn adjacent<K: Key, I: Sorted>(
                 return;
             }
         }
-        let keys = room.cast::<K>();
-        let order = std::slice::from_raw_parts_mut(order, n);
+    }
+    let keys = room.cast::<K>();
+    // SAFETY: the lines are some of the array's; `room` has what the plan says.
+    let order = unsafe { std::slice::from_raw_parts_mut(order, n) };
+    // SAFETY: the lines are some of the array's; `room` has what the plan says.
+    unsafe {
         for begin in (0..all).step_by(p.many) {
             let many = p.many.min(all - begin);
             read(p, (first + begin, many), keys);
@@ -191,11 +199,13 @@ unsafe fn adjacent<K: Key, I: Sorted>(
 unsafe fn read<K: Key>(p: &Plan<'_, K>, (first, many): (usize, usize), keys: *mut K) {
     let (n, inner, size) = (p.n, p.lines.inner as usize, p.of.size);
     // SAFETY: the lines are some of the array's, and `keys` has room for them.
-    unsafe {
-        let from = p
-            .lines
+    let from = unsafe {
+        p.lines
             .x
-            .byte_add(p.lines.begin(first, p.lines.extent) * size);
+            .byte_add(p.lines.begin(first, p.lines.extent) * size)
+    };
+    // SAFETY: the lines are some of the array's, and `keys` has room for them.
+    unsafe {
         if inner == 1 {
             let tile = Tile {
                 from,
@@ -206,15 +216,21 @@ unsafe fn read<K: Key>(p: &Plan<'_, K>, (first, many): (usize, usize), keys: *mu
             (p.of.read)(&tile, p.turn, keys);
             return;
         }
-        let mut square = [K::turn(false); ROWS * TOGETHER];
-        for row in (0..n).step_by(ROWS) {
-            let rows = ROWS.min(n - row);
-            let tile = Tile {
+    }
+    let mut square = [K::turn(false); ROWS * TOGETHER];
+    for row in (0..n).step_by(ROWS) {
+        let rows = ROWS.min(n - row);
+        // SAFETY: the lines are some of the array's, and `keys` has room for them.
+        let tile = unsafe {
+            Tile {
                 from: from.byte_add(row * inner * size),
                 rows,
                 step: inner,
                 wide: many,
-            };
+            }
+        };
+        // SAFETY: the lines are some of the array's, and `keys` has room for them.
+        unsafe {
             (p.of.read)(&tile, p.turn, square.as_mut_ptr());
             for k in 0..many {
                 for i in 0..rows {
@@ -268,25 +284,31 @@ unsafe fn one<K: Key, I: Sorted>(
         if p.lines.indices.is_null() && p.keep >= n / 4 {
             return values(p, line, keys, room.cast());
         }
-        let (items, spare) = (
+    }
+    // SAFETY: the line is one of the array's; `room` has two items for each element.
+    let (items, spare) = unsafe {
+        (
             std::slice::from_raw_parts_mut(room.cast::<I>(), n),
             std::slice::from_raw_parts_mut(room.cast::<I>().add(n), n),
-        );
-        let sorted = if p.keep < n / 4 {
-            let chosen = chosen(keys, p.keep, items);
-            let items = &mut items[..chosen];
-            // The selected keys are in any order: equal keys are also sorted by their indices.
-            items.sort_unstable();
-            &*items
-        } else {
-            for (i, (item, key)) in items.iter_mut().zip(&*keys).enumerate() {
-                *item = I::of(key.bits(), i);
-            }
-            sorted(items, spare)
-        };
-        for (to, item) in order.iter_mut().zip(sorted) {
-            *to = item.index();
+        )
+    };
+    let sorted = if p.keep < n / 4 {
+        let chosen = chosen(keys, p.keep, items);
+        let items = &mut items[..chosen];
+        // The selected keys are in any order: equal keys are also sorted by their indices.
+        items.sort_unstable();
+        &*items
+    } else {
+        for (i, (item, key)) in items.iter_mut().zip(&*keys).enumerate() {
+            *item = I::of(key.bits(), i);
         }
+        sorted(items, spare)
+    };
+    for (to, item) in order.iter_mut().zip(sorted) {
+        *to = item.index();
+    }
+    // SAFETY: the line is one of the array's; `room` has two items for each element.
+    unsafe {
         write(p, line, order);
     }
 }

@@ -141,121 +141,160 @@ unsafe impl Simd for Avx2 {
         rest.store_part(to.wrapping_add(first), end - first);
     }
     #[inline(always)]
-    unsafe fn round(self) -> Self {
-        Self(_mm256_round_ps::<
-            { _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC },
-        >(self.0))
+    fn round(self) -> Self {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe {
+            Self(_mm256_round_ps::<
+                { _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC },
+            >(self.0))
+        }
     }
     #[inline(always)]
-    unsafe fn floor(self) -> Self {
-        Self(_mm256_floor_ps(self.0))
+    fn floor(self) -> Self {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe { Self(_mm256_floor_ps(self.0)) }
     }
     #[inline(always)]
-    unsafe fn power(self) -> Self {
-        let bits = _mm256_slli_epi32::<23>(_mm256_castps_si256(self.0));
-        Self(_mm256_castsi256_ps(bits))
+    fn power(self) -> Self {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe {
+            let bits = _mm256_slli_epi32::<23>(_mm256_castps_si256(self.0));
+            Self(_mm256_castsi256_ps(bits))
+        }
     }
     #[inline(always)]
-    unsafe fn lift(self, n: Self) -> Self {
-        Self(_mm256_castsi256_ps(_mm256_add_epi32(
-            _mm256_castps_si256(self.0),
-            _mm256_castps_si256(n.power().0),
-        )))
+    fn lift(self, n: Self) -> Self {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe {
+            Self(_mm256_castsi256_ps(_mm256_add_epi32(
+                _mm256_castps_si256(self.0),
+                _mm256_castps_si256(n.power().0),
+            )))
+        }
     }
     #[inline(always)]
-    unsafe fn split(self) -> (Self, Self) {
-        let tiny = self.lt(Self::splat(f32::MIN_POSITIVE));
-        let normal = Self::select(tiny, self.mul(Self::splat(8_388_608.0)), self);
-        let bits = _mm256_castps_si256(normal.0);
-        let shifted = _mm256_sub_epi32(bits, _mm256_set1_epi32(0x3f35_04f3));
-        let e = _mm256_srai_epi32::<23>(shifted);
-        let m = _mm256_sub_epi32(bits, _mm256_slli_epi32::<23>(e));
-        let e = Self(_mm256_cvtepi32_ps(e));
-        let lifted = _mm256_and_ps(tiny, _mm256_set1_ps(23.0));
-        let e = ends(self, Self(_mm256_sub_ps(e.0, lifted)));
-        (Self(_mm256_castsi256_ps(m)), e)
+    fn split(self) -> (Self, Self) {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe {
+            let tiny = self.lt(Self::splat(f32::MIN_POSITIVE));
+            let normal = Self::select(tiny, self.mul(Self::splat(8_388_608.0)), self);
+            let bits = _mm256_castps_si256(normal.0);
+            let shifted = _mm256_sub_epi32(bits, _mm256_set1_epi32(0x3f35_04f3));
+            let e = _mm256_srai_epi32::<23>(shifted);
+            let m = _mm256_sub_epi32(bits, _mm256_slli_epi32::<23>(e));
+            let e = Self(_mm256_cvtepi32_ps(e));
+            let lifted = _mm256_and_ps(tiny, _mm256_set1_ps(23.0));
+            let e = ends(self, Self(_mm256_sub_ps(e.0, lifted)));
+            (Self(_mm256_castsi256_ps(m)), e)
+        }
     }
     #[inline(always)]
-    unsafe fn odd(self) -> __m256 {
-        // Blends look at the first bit only.
-        _mm256_castsi256_ps(_mm256_slli_epi32::<31>(_mm256_castps_si256(self.0)))
+    fn odd(self) -> __m256 {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe {
+            // Blends look at the first bit only.
+            _mm256_castsi256_ps(_mm256_slli_epi32::<31>(_mm256_castps_si256(self.0)))
+        }
     }
     #[inline(always)]
-    unsafe fn lt(self, b: Self) -> __m256 {
-        _mm256_cmp_ps::<_CMP_LT_OQ>(self.0, b.0)
+    fn lt(self, b: Self) -> __m256 {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe { _mm256_cmp_ps::<_CMP_LT_OQ>(self.0, b.0) }
     }
     #[inline(always)]
-    unsafe fn eq(self, b: Self) -> __m256 {
-        _mm256_cmp_ps::<_CMP_EQ_OQ>(self.0, b.0)
+    fn eq(self, b: Self) -> __m256 {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe { _mm256_cmp_ps::<_CMP_EQ_OQ>(self.0, b.0) }
     }
     #[inline(always)]
-    unsafe fn select(mask: __m256, yes: Self, no: Self) -> Self {
-        Self(_mm256_blendv_ps(no.0, yes.0, mask))
+    fn select(mask: __m256, yes: Self, no: Self) -> Self {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe { Self(_mm256_blendv_ps(no.0, yes.0, mask)) }
     }
     #[inline(always)]
-    unsafe fn abs(self) -> Self {
-        Self(_mm256_andnot_ps(_mm256_set1_ps(-0.0), self.0))
+    fn abs(self) -> Self {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe { Self(_mm256_andnot_ps(_mm256_set1_ps(-0.0), self.0)) }
     }
     #[inline(always)]
-    unsafe fn copysign(self, b: Self) -> Self {
-        let sign = _mm256_set1_ps(-0.0);
-        Self(_mm256_or_ps(
-            _mm256_andnot_ps(sign, self.0),
-            _mm256_and_ps(sign, b.0),
-        ))
+    fn copysign(self, b: Self) -> Self {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe {
+            let sign = _mm256_set1_ps(-0.0);
+            Self(_mm256_or_ps(
+                _mm256_andnot_ps(sign, self.0),
+                _mm256_and_ps(sign, b.0),
+            ))
+        }
     }
     #[inline(always)]
-    unsafe fn sum(self) -> f32 {
-        let half = _mm_add_ps(
-            _mm256_castps256_ps128(self.0),
-            _mm256_extractf128_ps::<1>(self.0),
-        );
-        let pair = _mm_add_ps(half, _mm_movehl_ps(half, half));
-        _mm_cvtss_f32(_mm_add_ss(pair, _mm_shuffle_ps::<1>(pair, pair)))
+    fn sum(self) -> f32 {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe {
+            let half = _mm_add_ps(
+                _mm256_castps256_ps128(self.0),
+                _mm256_extractf128_ps::<1>(self.0),
+            );
+            let pair = _mm_add_ps(half, _mm_movehl_ps(half, half));
+            _mm_cvtss_f32(_mm_add_ss(pair, _mm_shuffle_ps::<1>(pair, pair)))
+        }
     }
     #[inline(always)]
-    unsafe fn largest(self) -> f32 {
-        let half = _mm_max_ps(
-            _mm256_castps256_ps128(self.0),
-            _mm256_extractf128_ps::<1>(self.0),
-        );
-        let pair = _mm_max_ps(half, _mm_movehl_ps(half, half));
-        _mm_cvtss_f32(_mm_max_ss(pair, _mm_shuffle_ps::<1>(pair, pair)))
+    fn largest(self) -> f32 {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe {
+            let half = _mm_max_ps(
+                _mm256_castps256_ps128(self.0),
+                _mm256_extractf128_ps::<1>(self.0),
+            );
+            let pair = _mm_max_ps(half, _mm_movehl_ps(half, half));
+            _mm_cvtss_f32(_mm_max_ss(pair, _mm_shuffle_ps::<1>(pair, pair)))
+        }
     }
     #[inline(always)]
-    unsafe fn all_lt(self, b: Self) -> bool {
-        _mm256_movemask_ps(self.lt(b)) == 0xff
+    fn all_lt(self, b: Self) -> bool {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe { _mm256_movemask_ps(self.lt(b)) == 0xff }
     }
     #[inline(always)]
-    unsafe fn weave(parts: [Self; 4]) -> [Self; 4] {
-        let v = turned(parts);
-        let [a, b, c, d] = [v[0].0, v[1].0, v[2].0, v[3].0];
-        [
-            Self(_mm256_permute2f128_ps::<0x20>(a, b)),
-            Self(_mm256_permute2f128_ps::<0x20>(c, d)),
-            Self(_mm256_permute2f128_ps::<0x31>(a, b)),
-            Self(_mm256_permute2f128_ps::<0x31>(c, d)),
-        ]
+    fn weave(parts: [Self; 4]) -> [Self; 4] {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe {
+            let v = turned(parts);
+            let [a, b, c, d] = [v[0].0, v[1].0, v[2].0, v[3].0];
+            [
+                Self(_mm256_permute2f128_ps::<0x20>(a, b)),
+                Self(_mm256_permute2f128_ps::<0x20>(c, d)),
+                Self(_mm256_permute2f128_ps::<0x31>(a, b)),
+                Self(_mm256_permute2f128_ps::<0x31>(c, d)),
+            ]
+        }
     }
     #[inline(always)]
-    unsafe fn unweave(whole: [Self; 4]) -> [Self; 4] {
-        let [a, b, c, d] = [whole[0].0, whole[1].0, whole[2].0, whole[3].0];
-        turned([
-            Self(_mm256_permute2f128_ps::<0x20>(a, c)),
-            Self(_mm256_permute2f128_ps::<0x31>(a, c)),
-            Self(_mm256_permute2f128_ps::<0x20>(b, d)),
-            Self(_mm256_permute2f128_ps::<0x31>(b, d)),
-        ])
+    fn unweave(whole: [Self; 4]) -> [Self; 4] {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe {
+            let [a, b, c, d] = [whole[0].0, whole[1].0, whole[2].0, whole[3].0];
+            turned([
+                Self(_mm256_permute2f128_ps::<0x20>(a, c)),
+                Self(_mm256_permute2f128_ps::<0x31>(a, c)),
+                Self(_mm256_permute2f128_ps::<0x20>(b, d)),
+                Self(_mm256_permute2f128_ps::<0x31>(b, d)),
+            ])
+        }
     }
     #[inline(always)]
-    unsafe fn unzip(first: Self, second: Self) -> (Self, Self) {
-        // Pairs of lanes of the first and the second vector take turns.
-        let even = _mm256_castps_pd(_mm256_shuffle_ps::<0x88>(first.0, second.0));
-        let odd = _mm256_castps_pd(_mm256_shuffle_ps::<0xdd>(first.0, second.0));
-        (
-            Self(_mm256_castpd_ps(_mm256_permute4x64_pd::<0xd8>(even))),
-            Self(_mm256_castpd_ps(_mm256_permute4x64_pd::<0xd8>(odd))),
-        )
+    fn unzip(first: Self, second: Self) -> (Self, Self) {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe {
+            // Pairs of lanes of the first and the second vector take turns.
+            let even = _mm256_castps_pd(_mm256_shuffle_ps::<0x88>(first.0, second.0));
+            let odd = _mm256_castps_pd(_mm256_shuffle_ps::<0xdd>(first.0, second.0));
+            (
+                Self(_mm256_castpd_ps(_mm256_permute4x64_pd::<0xd8>(even))),
+                Self(_mm256_castpd_ps(_mm256_permute4x64_pd::<0xd8>(odd))),
+            )
+        }
     }
     #[inline(always)]
     unsafe fn of_bytes(from: *const i8) -> Self {

@@ -85,118 +85,156 @@ unsafe impl Simd for Avx512 {
         _mm512_mask_storeu_ps(to, mask(end) & !mask(first), self.0);
     }
     #[inline(always)]
-    unsafe fn round(self) -> Self {
-        Self(_mm512_roundscale_ps::<
-            { _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC },
-        >(self.0))
+    fn round(self) -> Self {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe {
+            Self(_mm512_roundscale_ps::<
+                { _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC },
+            >(self.0))
+        }
     }
     #[inline(always)]
-    unsafe fn floor(self) -> Self {
-        Self(_mm512_roundscale_ps::<
-            { _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC },
-        >(self.0))
+    fn floor(self) -> Self {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe {
+            Self(_mm512_roundscale_ps::<
+                { _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC },
+            >(self.0))
+        }
     }
     #[inline(always)]
-    unsafe fn power(self) -> Self {
-        let bits = _mm512_slli_epi32::<23>(_mm512_castps_si512(self.0));
-        Self(_mm512_castsi512_ps(bits))
+    fn power(self) -> Self {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe {
+            let bits = _mm512_slli_epi32::<23>(_mm512_castps_si512(self.0));
+            Self(_mm512_castsi512_ps(bits))
+        }
     }
     #[inline(always)]
-    unsafe fn lift(self, n: Self) -> Self {
-        Self(_mm512_castsi512_ps(_mm512_add_epi32(
-            _mm512_castps_si512(self.0),
-            _mm512_castps_si512(n.power().0),
-        )))
+    fn lift(self, n: Self) -> Self {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe {
+            Self(_mm512_castsi512_ps(_mm512_add_epi32(
+                _mm512_castps_si512(self.0),
+                _mm512_castps_si512(n.power().0),
+            )))
+        }
     }
     #[inline(always)]
-    unsafe fn scaled(self, n: Self) -> Self {
-        Self(_mm512_scalef_ps(self.0, n.0))
+    fn scaled(self, n: Self) -> Self {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe { Self(_mm512_scalef_ps(self.0, n.0)) }
     }
     #[inline(always)]
-    unsafe fn split(self) -> (Self, Self) {
-        // Of what is negative, the mantissa is NaN, but for -0.
-        let m = _mm512_getmant_ps::<_MM_MANT_NORM_1_2, _MM_MANT_SIGN_NAN>(self.0);
-        let e = _mm512_getexp_ps(self.0);
-        let upper = _mm512_cmp_ps_mask::<_CMP_GE_OQ>(m, _mm512_set1_ps(std::f32::consts::SQRT_2));
-        let bits = _mm512_castps_si512(m);
-        let half = _mm512_mask_sub_epi32(bits, upper, bits, _mm512_set1_epi32(1 << 23));
-        let m = _mm512_castsi512_ps(half);
-        let e = _mm512_mask_add_ps(e, upper, e, _mm512_set1_ps(1.0));
-        (Self(m), Self(e))
+    fn split(self) -> (Self, Self) {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe {
+            // Of what is negative, the mantissa is NaN, but for -0.
+            let m = _mm512_getmant_ps::<_MM_MANT_NORM_1_2, _MM_MANT_SIGN_NAN>(self.0);
+            let e = _mm512_getexp_ps(self.0);
+            let upper =
+                _mm512_cmp_ps_mask::<_CMP_GE_OQ>(m, _mm512_set1_ps(std::f32::consts::SQRT_2));
+            let bits = _mm512_castps_si512(m);
+            let half = _mm512_mask_sub_epi32(bits, upper, bits, _mm512_set1_epi32(1 << 23));
+            let m = _mm512_castsi512_ps(half);
+            let e = _mm512_mask_add_ps(e, upper, e, _mm512_set1_ps(1.0));
+            (Self(m), Self(e))
+        }
     }
     #[inline(always)]
-    unsafe fn split_evenly(self) -> (Self, Self) {
-        let m = _mm512_getmant_ps::<_MM_MANT_NORM_P75_1P5, _MM_MANT_SIGN_NAN>(self.0);
-        let e = _mm512_getexp_ps(self.0);
-        let one = _mm512_set1_ps(1.0);
-        let below = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(m, one);
-        (Self(m), Self(_mm512_mask_add_ps(e, below, e, one)))
+    fn split_evenly(self) -> (Self, Self) {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe {
+            let m = _mm512_getmant_ps::<_MM_MANT_NORM_P75_1P5, _MM_MANT_SIGN_NAN>(self.0);
+            let e = _mm512_getexp_ps(self.0);
+            let one = _mm512_set1_ps(1.0);
+            let below = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(m, one);
+            (Self(m), Self(_mm512_mask_add_ps(e, below, e, one)))
+        }
     }
     #[inline(always)]
-    unsafe fn sixteenth(self, table: &[f32; 16]) -> Self {
-        // Only the four low bits of an index count.
-        let index = _mm512_srli_epi32::<19>(_mm512_castps_si512(self.0));
-        Self(_mm512_permutexvar_ps(
-            index,
-            _mm512_loadu_ps(table.as_ptr()),
-        ))
+    fn sixteenth(self, table: &[f32; 16]) -> Self {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe {
+            // Only the four low bits of an index count.
+            let index = _mm512_srli_epi32::<19>(_mm512_castps_si512(self.0));
+            Self(_mm512_permutexvar_ps(
+                index,
+                _mm512_loadu_ps(table.as_ptr()),
+            ))
+        }
     }
     #[inline(always)]
-    unsafe fn odd(self) -> __mmask16 {
-        _mm512_test_epi32_mask(_mm512_castps_si512(self.0), _mm512_set1_epi32(1))
+    fn odd(self) -> __mmask16 {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe { _mm512_test_epi32_mask(_mm512_castps_si512(self.0), _mm512_set1_epi32(1)) }
     }
     #[inline(always)]
-    unsafe fn lt(self, b: Self) -> __mmask16 {
-        _mm512_cmp_ps_mask::<_CMP_LT_OQ>(self.0, b.0)
+    fn lt(self, b: Self) -> __mmask16 {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe { _mm512_cmp_ps_mask::<_CMP_LT_OQ>(self.0, b.0) }
     }
     #[inline(always)]
-    unsafe fn eq(self, b: Self) -> __mmask16 {
-        _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(self.0, b.0)
+    fn eq(self, b: Self) -> __mmask16 {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe { _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(self.0, b.0) }
     }
     #[inline(always)]
-    unsafe fn select(mask: __mmask16, yes: Self, no: Self) -> Self {
-        Self(_mm512_mask_blend_ps(mask, no.0, yes.0))
+    fn select(mask: __mmask16, yes: Self, no: Self) -> Self {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe { Self(_mm512_mask_blend_ps(mask, no.0, yes.0)) }
     }
     #[inline(always)]
-    unsafe fn abs(self) -> Self {
-        Self(_mm512_abs_ps(self.0))
+    fn abs(self) -> Self {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe { Self(_mm512_abs_ps(self.0)) }
     }
     #[inline(always)]
-    unsafe fn copysign(self, b: Self) -> Self {
-        let sign = _mm512_set1_ps(-0.0);
-        Self(_mm512_or_ps(
-            _mm512_andnot_ps(sign, self.0),
-            _mm512_and_ps(sign, b.0),
-        ))
+    fn copysign(self, b: Self) -> Self {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe {
+            let sign = _mm512_set1_ps(-0.0);
+            Self(_mm512_or_ps(
+                _mm512_andnot_ps(sign, self.0),
+                _mm512_and_ps(sign, b.0),
+            ))
+        }
     }
     #[inline(always)]
-    unsafe fn sum(self) -> f32 {
-        _mm512_reduce_add_ps(self.0)
+    fn sum(self) -> f32 {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe { _mm512_reduce_add_ps(self.0) }
     }
     #[inline(always)]
-    unsafe fn largest(self) -> f32 {
-        _mm512_reduce_max_ps(self.0)
+    fn largest(self) -> f32 {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe { _mm512_reduce_max_ps(self.0) }
     }
     #[inline(always)]
-    unsafe fn all_lt(self, b: Self) -> bool {
+    fn all_lt(self, b: Self) -> bool {
         self.lt(b) == 0xffff
     }
     #[inline(always)]
-    unsafe fn weave(parts: [Self; 4]) -> [Self; 4] {
-        quarters(turned(parts))
+    fn weave(parts: [Self; 4]) -> [Self; 4] {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe { quarters(turned(parts)) }
     }
     #[inline(always)]
-    unsafe fn unweave(whole: [Self; 4]) -> [Self; 4] {
-        turned(quarters(whole))
+    fn unweave(whole: [Self; 4]) -> [Self; 4] {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe { turned(quarters(whole)) }
     }
     #[inline(always)]
-    unsafe fn unzip(first: Self, second: Self) -> (Self, Self) {
-        let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-        let odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
-        (
-            Self(_mm512_permutex2var_ps(first.0, even, second.0)),
-            Self(_mm512_permutex2var_ps(first.0, odd, second.0)),
-        )
+    fn unzip(first: Self, second: Self) -> (Self, Self) {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe {
+            let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+            let odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+            (
+                Self(_mm512_permutex2var_ps(first.0, even, second.0)),
+                Self(_mm512_permutex2var_ps(first.0, odd, second.0)),
+            )
+        }
     }
     #[inline(always)]
     unsafe fn of_bytes(from: *const i8) -> Self {

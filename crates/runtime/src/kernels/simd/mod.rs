@@ -13,8 +13,9 @@
 macro_rules! intrinsics {
     ($($name:ident($($arg:ident),*) = $intrinsic:ident;)*) => {$(
         #[inline(always)]
-        unsafe fn $name(self $(, $arg: Self)*) -> Self {
-            Self($intrinsic(self.0 $(, $arg.0)*))
+        fn $name(self $(, $arg: Self)*) -> Self {
+            // SAFETY: there is no vector but where the instruction set is enabled.
+            Self(unsafe { $intrinsic(self.0 $(, $arg.0)*) })
         }
     )*};
 }
@@ -100,9 +101,12 @@ pub fn set(limit: Isa) -> Isa {
 
 /// A vector of float32 with the operations that kernels need.
 ///
+/// Invariant: a vector is made where its instruction set is enabled, and nowhere else: what makes one
+/// is unsafe, and what computes with vectors is not.
+///
 /// # Safety
-/// Methods may be called only where the implementation's instruction set is enabled, which is
-/// what `dispatch` sees to; pointers must be valid for the lanes that are touched.
+/// Methods that take no vector may be called only where the implementation's instruction set is
+/// enabled, which is what `dispatch` sees to; pointers must be valid for the lanes that are touched.
 #[allow(clippy::missing_safety_doc)] // The trait's own section holds for every method.
 pub unsafe trait Simd: Copy {
     /// Floats in a vector.
@@ -120,6 +124,12 @@ pub unsafe trait Simd: Copy {
 
     /// All lanes `x`.
     unsafe fn splat(x: f32) -> Self;
+    /// All lanes `x`, beside a vector.
+    #[inline(always)]
+    fn same(self, x: f32) -> Self {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe { Self::splat(x) }
+    }
     /// Reads all lanes, unaligned.
     unsafe fn load(from: *const f32) -> Self;
     /// Writes all lanes, unaligned.
@@ -146,15 +156,15 @@ pub unsafe trait Simd: Copy {
     /// memory is accessed.
     unsafe fn store_between(self, to: *mut f32, first: usize, end: usize);
     /// `self + b`.
-    unsafe fn add(self, b: Self) -> Self;
+    fn add(self, b: Self) -> Self;
     /// `self - b`.
-    unsafe fn sub(self, b: Self) -> Self;
+    fn sub(self, b: Self) -> Self;
     /// `self * b`.
-    unsafe fn mul(self, b: Self) -> Self;
+    fn mul(self, b: Self) -> Self;
     /// `self / b`.
-    unsafe fn div(self, b: Self) -> Self;
+    fn div(self, b: Self) -> Self;
     /// `self * b + c`, rounded once where the processor can.
-    unsafe fn fma(self, b: Self, c: Self) -> Self;
+    fn fma(self, b: Self, c: Self) -> Self;
     /// Returns a pointer and orders loads through it after the computation of `sum`. Where all
     /// registers hold sums, a compiler that loads the next operands first runs out of them, and a
     /// sum is spilled at every step.
@@ -163,74 +173,88 @@ pub unsafe trait Simd: Copy {
         at
     }
     /// `if self > b { self } else { b }`: the second where one is NaN.
-    unsafe fn max(self, b: Self) -> Self;
+    fn max(self, b: Self) -> Self;
     /// `if self < b { self } else { b }`: the second where one is NaN.
-    unsafe fn min(self, b: Self) -> Self;
+    fn min(self, b: Self) -> Self;
     /// Square root.
-    unsafe fn sqrt(self) -> Self;
+    fn sqrt(self) -> Self;
     /// To the nearest integer, ties to even; zeros keep their signs.
-    unsafe fn round(self) -> Self;
+    fn round(self) -> Self;
     /// The next integer below; zeros keep their signs.
-    unsafe fn floor(self) -> Self;
+    fn floor(self) -> Self;
     /// The float whose sign and exponent are the low nine bits of this one: 2^(n - 127) for a number
     /// that is an integer `n` and one in whose last bit is 1.
-    unsafe fn power(self) -> Self;
+    fn power(self) -> Self;
     /// `self * 2^n`, where number and result are normal: the low bits of `n`, as in
     /// [`Simd::power`], are added to the exponent.
-    unsafe fn lift(self, n: Self) -> Self;
+    fn lift(self, n: Self) -> Self;
     /// [`Simd::scaled`] multiplies.
     const SCALES: bool = false;
     /// `self * 2^n` for any whole `n`, as numbers are rounded: infinite, subnormal, 0. Where there is
     /// such an instruction ([`Simd::SCALES`]); else the number itself.
-    unsafe fn scaled(self, n: Self) -> Self {
+    fn scaled(self, n: Self) -> Self {
         let _ = n;
         self
     }
     /// `(m, e)` with `self = m * 2^e` and `m` in [√½, √2) for a positive number. `e` is -∞ for zeros, ∞
     /// for ∞ and NaN for negative numbers and NaN, and `m` some number that is not infinite (NaN where
     /// `e` is, perhaps).
-    unsafe fn split(self) -> (Self, Self);
+    fn split(self) -> (Self, Self);
     /// [`Simd::sixteenth`] looks numbers up in a register, which takes AVX-512.
     const TABLES: bool = false;
     /// As [`Simd::split`], with `m` in [¾, 1½): there are no two of one [`Simd::sixteenth`]. Where there
     /// are tables.
     #[inline(always)]
-    unsafe fn split_evenly(self) -> (Self, Self) {
-        // SAFETY: as here.
-        unsafe { self.split() }
+    fn split_evenly(self) -> (Self, Self) {
+        self.split()
     }
     /// The number of a table at the place that the four bits after the first one of a mantissa are.
     /// Where there are tables ([`Simd::TABLES`]); else the number itself.
     #[inline(always)]
-    unsafe fn sixteenth(self, table: &[f32; 16]) -> Self {
+    fn sixteenth(self, table: &[f32; 16]) -> Self {
         let _ = table;
         self
     }
+    /// A function of each lane.
+    #[inline(always)]
+    fn each(self, f: fn(f32) -> f32) -> Self {
+        const { assert!(Self::LANES <= 16) };
+        let mut lanes = [0.0f32; 16];
+        // SAFETY: there is no vector but where the instruction set is enabled, and the array has
+        // room for its lanes, which are at most 16.
+        unsafe {
+            self.store(lanes.as_mut_ptr());
+            for lane in &mut lanes[..Self::LANES] {
+                *lane = f(*lane);
+            }
+            Self::load(lanes.as_ptr())
+        }
+    }
     /// The lanes whose last bit is 1.
-    unsafe fn odd(self) -> Self::Mask;
+    fn odd(self) -> Self::Mask;
     /// `self < b`, false for NaN.
-    unsafe fn lt(self, b: Self) -> Self::Mask;
+    fn lt(self, b: Self) -> Self::Mask;
     /// `self == b`, false for NaN.
-    unsafe fn eq(self, b: Self) -> Self::Mask;
+    fn eq(self, b: Self) -> Self::Mask;
     /// `mask ? yes : no`.
-    unsafe fn select(mask: Self::Mask, yes: Self, no: Self) -> Self;
+    fn select(mask: Self::Mask, yes: Self, no: Self) -> Self;
     /// Magnitude.
-    unsafe fn abs(self) -> Self;
+    fn abs(self) -> Self;
     /// Magnitude of `self` with the sign of `b`.
-    unsafe fn copysign(self, b: Self) -> Self;
+    fn copysign(self, b: Self) -> Self;
     /// Sum of the lanes, as a tree.
-    unsafe fn sum(self) -> f32;
+    fn sum(self) -> f32;
     /// The largest lane, of lanes that are not NaN.
-    unsafe fn largest(self) -> f32;
+    fn largest(self) -> f32;
     /// All lanes are below `b`.
-    unsafe fn all_lt(self, b: Self) -> bool;
+    fn all_lt(self, b: Self) -> bool;
     /// Interleaves the lanes of four vectors: the first lanes of all four, the second ones, and so
     /// on.
-    unsafe fn weave(parts: [Self; 4]) -> [Self; 4];
+    fn weave(parts: [Self; 4]) -> [Self; 4];
     /// The inverse: collects the lanes whose positions have the same remainder modulo four.
-    unsafe fn unweave(whole: [Self; 4]) -> [Self; 4];
+    fn unweave(whole: [Self; 4]) -> [Self; 4];
     /// Returns the lanes at even and at odd positions of two consecutive vectors.
-    unsafe fn unzip(first: Self, second: Self) -> (Self, Self);
+    fn unzip(first: Self, second: Self) -> (Self, Self);
     /// Reads `LANES` integers of 8 bits.
     unsafe fn of_bytes(from: *const i8) -> Self;
     /// Reads `LANES` bytes of two integers of 4 bits each: those in the lower halves, and those in
@@ -241,27 +265,21 @@ pub unsafe trait Simd: Copy {
 /// Returns `y`, a logarithm of `x`, or its special value for 0, negative numbers, infinity and what
 /// is no number.
 #[inline(always)]
-pub(super) unsafe fn ends<S: Simd>(x: S, y: S) -> S {
-    // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
-    unsafe {
-        let zero = S::splat(0.0);
-        let y = S::select(x.eq(zero), S::splat(f32::NEG_INFINITY), y);
-        let y = S::select(x.lt(zero), S::splat(f32::NAN), y);
-        S::select(x.lt(S::splat(f32::INFINITY)), y, x)
-    }
+pub(super) fn ends<S: Simd>(x: S, y: S) -> S {
+    let zero = x.same(0.0);
+    let y = S::select(x.eq(zero), x.same(f32::NEG_INFINITY), y);
+    let y = S::select(x.lt(zero), x.same(f32::NAN), y);
+    S::select(x.lt(x.same(f32::INFINITY)), y, x)
 }
 
 /// A polynomial whose coefficients begin with that of the greatest power.
 #[inline(always)]
-pub(super) unsafe fn poly<S: Simd>(x: S, coefficients: &[f32]) -> S {
-    // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
-    unsafe {
-        let mut sum = S::splat(coefficients[0]);
-        for &c in &coefficients[1..] {
-            sum = sum.fma(x, S::splat(c));
-        }
-        sum
+pub(super) fn poly<S: Simd>(x: S, coefficients: &[f32]) -> S {
+    let mut sum = x.same(coefficients[0]);
+    for &c in &coefficients[1..] {
+        sum = sum.fma(x, x.same(c));
     }
+    sum
 }
 
 /// Calls a generic kernel for the instruction set in use.

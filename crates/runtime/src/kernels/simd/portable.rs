@@ -92,23 +92,23 @@ unsafe impl Simd for Portable {
         }
     }
     #[inline(always)]
-    unsafe fn add(self, b: Self) -> Self {
+    fn add(self, b: Self) -> Self {
         zip(self, b, |a, b| a + b)
     }
     #[inline(always)]
-    unsafe fn sub(self, b: Self) -> Self {
+    fn sub(self, b: Self) -> Self {
         zip(self, b, |a, b| a - b)
     }
     #[inline(always)]
-    unsafe fn mul(self, b: Self) -> Self {
+    fn mul(self, b: Self) -> Self {
         zip(self, b, |a, b| a * b)
     }
     #[inline(always)]
-    unsafe fn div(self, b: Self) -> Self {
+    fn div(self, b: Self) -> Self {
         zip(self, b, |a, b| a / b)
     }
     #[inline(always)]
-    unsafe fn fma(self, b: Self, c: Self) -> Self {
+    fn fma(self, b: Self, c: Self) -> Self {
         let one = |a: f32, b: f32, c: f32| {
             if cfg!(target_arch = "aarch64") {
                 a.mul_add(b, c)
@@ -125,19 +125,19 @@ unsafe impl Simd for Portable {
         ])
     }
     #[inline(always)]
-    unsafe fn max(self, b: Self) -> Self {
+    fn max(self, b: Self) -> Self {
         zip(self, b, |a, b| if a > b { a } else { b })
     }
     #[inline(always)]
-    unsafe fn min(self, b: Self) -> Self {
+    fn min(self, b: Self) -> Self {
         zip(self, b, |a, b| if a < b { a } else { b })
     }
     #[inline(always)]
-    unsafe fn sqrt(self) -> Self {
+    fn sqrt(self) -> Self {
         map(self, f32::sqrt)
     }
     #[inline(always)]
-    unsafe fn round(self) -> Self {
+    fn round(self) -> Self {
         map(self, |a| {
             // From 2^23 on all numbers are integers.
             let near = (a.abs() + INTEGERS) - INTEGERS;
@@ -149,23 +149,22 @@ unsafe impl Simd for Portable {
         })
     }
     #[inline(always)]
-    unsafe fn floor(self) -> Self {
-        // SAFETY: no more instructions than all processors have.
-        let near = unsafe { self.round() };
+    fn floor(self) -> Self {
+        let near = self.round();
         zip(self, near, |a, r| if a < r { r - 1.0 } else { r })
     }
     #[inline(always)]
-    unsafe fn power(self) -> Self {
+    fn power(self) -> Self {
         map(self, |n| f32::from_bits(n.to_bits() << 23))
     }
     #[inline(always)]
-    unsafe fn lift(self, n: Self) -> Self {
+    fn lift(self, n: Self) -> Self {
         zip(self, n, |a, n| {
             f32::from_bits(a.to_bits().wrapping_add(n.to_bits() << 23))
         })
     }
     #[inline(always)]
-    unsafe fn split(self) -> (Self, Self) {
+    fn split(self) -> (Self, Self) {
         let tiny = |a: f32| a < f32::MIN_POSITIVE;
         let normal = map(self, |a| if tiny(a) { a * INTEGERS } else { a });
         let exponent = |a: f32| (a.to_bits() as i32).wrapping_sub(0x3f35_04f3) >> 23;
@@ -175,63 +174,61 @@ unsafe impl Simd for Portable {
         let e = zip(self, normal, |a, n| {
             exponent(n) as f32 - if tiny(a) { 23.0 } else { 0.0 }
         });
-        // SAFETY: no more instructions than all processors have.
-        (m, unsafe { ends(self, e) })
+        (m, ends(self, e))
     }
     #[inline(always)]
-    unsafe fn odd(self) -> [bool; 4] {
+    fn odd(self) -> [bool; 4] {
         self.0.map(|a| a.to_bits() & 1 != 0)
     }
     #[inline(always)]
-    unsafe fn lt(self, b: Self) -> [bool; 4] {
+    fn lt(self, b: Self) -> [bool; 4] {
         let (a, b) = (self.0, b.0);
         [a[0] < b[0], a[1] < b[1], a[2] < b[2], a[3] < b[3]]
     }
     #[inline(always)]
-    unsafe fn eq(self, b: Self) -> [bool; 4] {
+    fn eq(self, b: Self) -> [bool; 4] {
         let (a, b) = (self.0, b.0);
         [a[0] == b[0], a[1] == b[1], a[2] == b[2], a[3] == b[3]]
     }
     #[inline(always)]
-    unsafe fn select(mask: [bool; 4], yes: Self, no: Self) -> Self {
+    fn select(mask: [bool; 4], yes: Self, no: Self) -> Self {
         let one = |i: usize| if mask[i] { yes.0[i] } else { no.0[i] };
         Self([one(0), one(1), one(2), one(3)])
     }
     #[inline(always)]
-    unsafe fn abs(self) -> Self {
+    fn abs(self) -> Self {
         map(self, f32::abs)
     }
     #[inline(always)]
-    unsafe fn copysign(self, b: Self) -> Self {
+    fn copysign(self, b: Self) -> Self {
         zip(self, b, f32::copysign)
     }
     #[inline(always)]
-    unsafe fn sum(self) -> f32 {
+    fn sum(self) -> f32 {
         let [a, b, c, d] = self.0;
         (a + c) + (b + d)
     }
     #[inline(always)]
-    unsafe fn largest(self) -> f32 {
+    fn largest(self) -> f32 {
         let [a, b, c, d] = self.0;
         a.max(b).max(c.max(d))
     }
     #[inline(always)]
-    unsafe fn all_lt(self, b: Self) -> bool {
+    fn all_lt(self, b: Self) -> bool {
         let (a, b) = (self.0, b.0);
         a[0] < b[0] && a[1] < b[1] && a[2] < b[2] && a[3] < b[3]
     }
     #[inline(always)]
-    unsafe fn weave(parts: [Self; 4]) -> [Self; 4] {
+    fn weave(parts: [Self; 4]) -> [Self; 4] {
         [0, 1, 2, 3].map(|k| Self(parts.map(|p| p.0[k])))
     }
     #[inline(always)]
-    unsafe fn unweave(whole: [Self; 4]) -> [Self; 4] {
-        // A square transposed twice is itself. SAFETY: vectors of this type are arrays, which any
-        // processor has.
-        unsafe { Self::weave(whole) }
+    fn unweave(whole: [Self; 4]) -> [Self; 4] {
+        // A square transposed twice is itself.
+        Self::weave(whole)
     }
     #[inline(always)]
-    unsafe fn unzip(first: Self, second: Self) -> (Self, Self) {
+    fn unzip(first: Self, second: Self) -> (Self, Self) {
         let (a, b) = (first.0, second.0);
         (
             Self([a[0], a[2], b[0], b[2]]),

@@ -24,8 +24,7 @@ unsafe impl Turning for Portable {
     unsafe fn turned(square: [Self; MOST]) -> [Self; MOST] {
         const { assert!(Portable::LANES == 4) };
         let [a, b, c, d, e, f, g, h] = square;
-        // SAFETY: the processor has the instructions of `Self`, for which the function is compiled.
-        let [a, b, c, d] = unsafe { Self::weave([a, b, c, d]) };
+        let [a, b, c, d] = Self::weave([a, b, c, d]);
         [a, b, c, d, e, f, g, h]
     }
 }

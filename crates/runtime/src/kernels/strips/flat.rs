@@ -61,20 +61,21 @@ pub(super) unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room
     let zero: Offsets = [0; INPUTS];
     let mut at = zero;
     // SAFETY: tasks are strips of the result, and `room` has what the plan says.
-    unsafe {
-        let mut s = p.strip(room, STRIP);
-        for task in begin..end {
-            let first = task * high;
-            let count = (rows - first).min(high);
-            p.out.row(first, &zero, &mut at);
-            for (k, &at) in at.iter().enumerate().take(inputs) {
-                let kind = p.kinds.as_ref().map_or(Kind::F32, |(of, _)| of[k]);
-                let input = Input {
-                    data: p.data[k].cast(),
-                    kind,
-                    at,
-                    step: p.out.inner_steps()[k],
-                };
+    let mut s = unsafe { p.strip(room, STRIP) };
+    for task in begin..end {
+        let first = task * high;
+        let count = (rows - first).min(high);
+        p.out.row(first, &zero, &mut at);
+        for (k, &at) in at.iter().enumerate().take(inputs) {
+            let kind = p.kinds.as_ref().map_or(Kind::F32, |(of, _)| of[k]);
+            let input = Input {
+                data: p.data[k].cast(),
+                kind,
+                at,
+                step: p.out.inner_steps()[k],
+            };
+            // SAFETY: tasks are strips of the result, and `room` has what the plan says.
+            unsafe {
                 if kind == Kind::F32 && p.out.dense(k) {
                     s.operands[k] = p.data[k].offset(at);
                 } else if p.out.dense(k) {
@@ -86,6 +87,9 @@ pub(super) unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room
                     gather::<S>(&p.out, k, input, (first, count), to);
                 }
             }
+        }
+        // SAFETY: tasks are strips of the result, and `room` has what the plan says.
+        unsafe {
             match p.kinds {
                 Some((_, kind)) if kind != Kind::F32 => {
                     // The last strip of room is for results.
@@ -121,15 +125,15 @@ unsafe fn gather<S: Simd>(
     }
     let mut to = to;
     let mut left = count;
-    // SAFETY: the rows lie in the input, and a strip has room for them.
-    unsafe {
-        while left > 0 {
-            // Rows up to the end of the axis before the last are evenly spaced.
-            let (next, many) = match last {
-                0 => (0, 1),
-                _ => (steps[last - 1], space.extent[last - 1] - index[last - 1]),
-            };
-            let many = many.min(left);
+    while left > 0 {
+        // Rows up to the end of the axis before the last are evenly spaced.
+        let (next, many) = match last {
+            0 => (0, 1),
+            _ => (steps[last - 1], space.extent[last - 1] - index[last - 1]),
+        };
+        let many = many.min(left);
+        // SAFETY: the rows lie in the input, and a strip has room for them.
+        unsafe {
             match input.kind {
                 Kind::F32 => {
                     let from = input.data.cast::<f32>().offset(input.at);
@@ -137,23 +141,26 @@ unsafe fn gather<S: Simd>(
                 }
                 _ => bytes::rows(input, next, (many, wide), to),
             }
-            left -= many;
+        }
+        left -= many;
+        // SAFETY: the rows lie in the input, and a strip has room for them.
+        unsafe {
             to = to.add(many * wide);
-            if last == 0 {
+        }
+        if last == 0 {
+            break;
+        }
+        input.at += next * many as isize;
+        index[last - 1] += many;
+        for k in (0..last).rev() {
+            if index[k] < space.extent[k] {
                 break;
             }
-            input.at += next * many as isize;
-            index[last - 1] += many;
-            for k in (0..last).rev() {
-                if index[k] < space.extent[k] {
-                    break;
-                }
-                input.at -= steps[k] * space.extent[k] as isize;
-                index[k] = 0;
-                if k > 0 {
-                    index[k - 1] += 1;
-                    input.at += steps[k - 1];
-                }
+            input.at -= steps[k] * space.extent[k] as isize;
+            index[k] = 0;
+            if k > 0 {
+                index[k - 1] += 1;
+                input.at += steps[k - 1];
             }
         }
     }

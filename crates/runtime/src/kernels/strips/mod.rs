@@ -243,8 +243,13 @@ impl<'a> Plan<'a> {
                     bytes::read(s, k, input, n, one);
                     continue;
                 }
-                let from = self.data[k].offset(at[k]);
-                let to = s.room.add(k * STRIP);
+            }
+            // SAFETY: the offsets lie in the inputs, and a strip has room for `n` elements up to
+            // whole vectors.
+            let (from, to) = unsafe { (self.data[k].offset(at[k]), s.room.add(k * STRIP)) };
+            // SAFETY: the offsets lie in the inputs, and a strip has room for `n` elements up to
+            // whole vectors.
+            unsafe {
                 s.operands[k] = match steps[k] {
                     1 => from,
                     0 if one => from,
@@ -310,30 +315,31 @@ impl<'a> Plan<'a> {
 /// Rows `begin..end` of a plan without reduction.
 #[inline(always)]
 unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32) {
+    let n = p.out.inner();
+    let alone = p.chain.alone();
+    // Strips are whole vectors, of the longest of which a line of the caches has one.
+    let most = n.next_multiple_of(16).min(STRIP);
     // SAFETY: tasks are strips of the result, and `room` has what the plan says.
-    unsafe {
-        let n = p.out.inner();
-        let alone = p.chain.alone();
-        // Strips are whole vectors, of the longest of which a line of the caches has one.
-        let most = n.next_multiple_of(16).min(STRIP);
-        let mut s = p.strip(room, if alone { 1 } else { most });
-        let strips = n.div_ceil(p.piece).max(1);
-        let steps = p.out.inner_steps();
-        let zero: Offsets = [0; INPUTS];
-        let mut at = zero;
-        let mut known = usize::MAX;
-        let mut here = zero;
-        for task in begin..end {
-            let (row, first) = (task / strips, task % strips * p.piece);
-            if row != known {
-                p.out.row(row, &zero, &mut at);
-                known = row;
-            }
-            for ((h, a), s) in here.iter_mut().zip(&at).zip(&steps) {
-                *h = a + first as isize * s;
-            }
-            let len = (n - first).min(p.piece);
-            let place = row * n + first;
+    let mut s = unsafe { p.strip(room, if alone { 1 } else { most }) };
+    let strips = n.div_ceil(p.piece).max(1);
+    let steps = p.out.inner_steps();
+    let zero: Offsets = [0; INPUTS];
+    let mut at = zero;
+    let mut known = usize::MAX;
+    let mut here = zero;
+    for task in begin..end {
+        let (row, first) = (task / strips, task % strips * p.piece);
+        if row != known {
+            p.out.row(row, &zero, &mut at);
+            known = row;
+        }
+        for ((h, a), s) in here.iter_mut().zip(&at).zip(&steps) {
+            *h = a + first as isize * s;
+        }
+        let len = (n - first).min(p.piece);
+        let place = row * n + first;
+        // SAFETY: tasks are strips of the result, and `room` has what the plan says.
+        unsafe {
             p.read::<S>(&mut s, &here, &steps, len, alone);
             if !p.lead.is_empty() {
                 uniform::once(p, &mut s, if alone { 1 } else { len });
@@ -357,6 +363,9 @@ unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32)
                 _ => p.run_whole::<S>(&mut s, len, p.v.out.add(place)),
             }
         }
+    }
+    // SAFETY: tasks are strips of the result, and `room` has what the plan says.
+    unsafe {
         if p.stream {
             S::fence();
         }
@@ -480,7 +489,7 @@ unsafe fn run(context: &mut RxContext, plan: &Plan<'_>) -> i32 {
     };
     let work = each * over.count().max(1) * plan.ops.len();
     let grain = Grain::of_work(SMALL, work);
-    // SAFETY: tasks write different elements of the result, and each worker has its own memory.
+    // SAFETY: threads take tasks of their own, which write disjoint places.
     let shared = unsafe { Share::new((plan, scratch.memory.cast::<f32>())) };
     context.pool.each(tasks, grain, |begin, end, worker| {
         let &(plan, room) = shared.get();

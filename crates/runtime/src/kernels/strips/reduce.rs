@@ -10,15 +10,12 @@ const AHEAD: usize = 1024;
 
 /// One step of a reduction, lane by lane.
 #[inline(always)]
-pub(super) unsafe fn combine<S: Simd>(combiner: Combiner, acc: S, x: S) -> S {
-    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
-    unsafe {
-        match combiner {
-            Combiner::Sum => acc.add(x),
-            Combiner::Product => acc.mul(x),
-            Combiner::Max => acc.max(x),
-            _ => acc.min(x),
-        }
+pub(super) fn combine<S: Simd>(combiner: Combiner, acc: S, x: S) -> S {
+    match combiner {
+        Combiner::Sum => acc.add(x),
+        Combiner::Product => acc.mul(x),
+        Combiner::Max => acc.max(x),
+        _ => acc.min(x),
     }
 }
 
@@ -59,12 +56,9 @@ pub(super) unsafe fn chains<S: Simd>(
 
 /// Reduces four chains to one vector.
 #[inline(always)]
-pub(super) unsafe fn together<S: Simd>(combiner: Combiner, [a, b, c, d]: [S; 4]) -> S {
-    // SAFETY: the processor has the instructions of `S`.
-    unsafe {
-        let (left, right) = (combine(combiner, a, b), combine(combiner, c, d));
-        combine(combiner, left, right)
-    }
+pub(super) fn together<S: Simd>(combiner: Combiner, [a, b, c, d]: [S; 4]) -> S {
+    let (left, right) = (combine(combiner, a, b), combine(combiner, c, d));
+    combine(combiner, left, right)
 }
 
 fn combine_f64(combiner: Combiner, a: f64, b: f64) -> f64 {

@@ -174,10 +174,10 @@ unsafe fn in_parts<S: Simd, const W: usize, const U: usize, const P: usize>(
     out: *mut f32,
     stream: bool,
 ) {
-    // SAFETY: operands have `n` elements, steps name operations that exist, and `out` has room for
-    // `n` floats.
-    unsafe {
-        while let Some((step, rest)) = steps.split_first() {
+    while let Some((step, rest)) = steps.split_first() {
+        // SAFETY: operands have `n` elements, steps name operations that exist, and `out` has room
+        // for `n` floats.
+        unsafe {
             if step.form == Form::Other {
                 let op = ops.get_unchecked(step.x as usize);
                 let mut args = [null(); 4];
@@ -189,23 +189,31 @@ unsafe fn in_parts<S: Simd, const W: usize, const U: usize, const P: usize>(
                 steps = rest;
                 continue;
             }
-            let other = steps.iter().position(|s| s.form == Form::Other);
-            let (now, later) = steps.split_at(other.unwrap_or(steps.len()));
-            let out = if later.is_empty() { out } else { null_mut() };
-            let mut at = 0;
+        }
+        let other = steps.iter().position(|s| s.form == Form::Other);
+        let (now, later) = steps.split_at(other.unwrap_or(steps.len()));
+        let out = if later.is_empty() { out } else { null_mut() };
+        let mut at = 0;
+        // SAFETY: operands have `n` elements, steps name operations that exist, and `out` has room
+        // for `n` floats.
+        unsafe {
             if n >= W * S::LANES && !now.iter().any(|s| s.form == Form::Push) {
                 at = n / (W * S::LANES) * (W * S::LANES);
                 blocks::<S, W, false>(now, operands, (0, at), out, stream);
             }
-            let whole = at + (n - at) / (U * S::LANES) * (U * S::LANES);
+        }
+        let whole = at + (n - at) / (U * S::LANES) * (U * S::LANES);
+        // SAFETY: operands have `n` elements, steps name operations that exist, and `out` has room
+        // for `n` floats.
+        unsafe {
             if at < whole {
                 blocks::<S, U, false>(now, operands, (at, whole), out, stream);
             }
             if whole < n {
                 blocks::<S, P, true>(now, operands, (whole, n), out, false);
             }
-            steps = later;
         }
+        steps = later;
     }
 }
 

@@ -34,16 +34,18 @@ pub(super) unsafe fn short<S: Turning>(p: &Plan<'_>, begin: usize, end: usize) {
     let mut element = begin;
     // The sums of longer rows.
     let mut rows = [0.0f32; MOST * MOST];
-    // SAFETY: elements are those of the result, and inputs have what the axes name.
-    unsafe {
-        while element < end {
-            p.out.row(element / inner, &zero, &mut base);
-            let within = element % inner;
-            let lines = S::LANES.min(end - element).min(inner - within);
-            let x = p.data[0].offset(base[0] + within as isize * step);
-            let sums = p.combiner == Combiner::Sum;
-            let mut acc = [S::splat(neutral(p.combiner)); 4];
-            let (x, step, n) = match n <= SHORT {
+    while element < end {
+        p.out.row(element / inner, &zero, &mut base);
+        let within = element % inner;
+        let lines = S::LANES.min(end - element).min(inner - within);
+        // SAFETY: elements are those of the result, and inputs have what the axes name.
+        let x = unsafe { p.data[0].offset(base[0] + within as isize * step) };
+        let sums = p.combiner == Combiner::Sum;
+        // SAFETY: the instruction set of `S` is enabled here.
+        let mut acc = unsafe { [S::splat(neutral(p.combiner)); 4] };
+        // SAFETY: elements are those of the result, and inputs have what the axes name.
+        let (x, step, n) = unsafe {
+            match n <= SHORT {
                 true => (x, step, n),
                 false => {
                     for line in 0..lines {
@@ -53,7 +55,10 @@ pub(super) unsafe fn short<S: Turning>(p: &Plan<'_>, begin: usize, end: usize) {
                     }
                     (rows.as_ptr(), S::LANES as isize, S::LANES)
                 }
-            };
+            }
+        };
+        // SAFETY: elements are those of the result, and inputs have what the axes name.
+        unsafe {
             for i in (0..n).step_by(S::LANES) {
                 let part = (n - i).min(S::LANES);
                 let square = columns::<S>(x.add(i), step, lines, part);
@@ -65,12 +70,15 @@ pub(super) unsafe fn short<S: Turning>(p: &Plan<'_>, begin: usize, end: usize) {
                     }
                 }
             }
-            if sums {
-                acc[0] = acc[0].add(acc[1]).add(acc[2].add(acc[3]));
-            }
-            acc[0].store_part(p.v.out.add(element), lines);
-            element += lines;
         }
+        if sums {
+            acc[0] = acc[0].add(acc[1]).add(acc[2].add(acc[3]));
+        }
+        // SAFETY: elements are those of the result, and inputs have what the axes name.
+        unsafe {
+            acc[0].store_part(p.v.out.add(element), lines);
+        }
+        element += lines;
     }
 }
 

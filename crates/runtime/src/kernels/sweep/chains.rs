@@ -161,14 +161,14 @@ mod blocks {
         to: *mut u16,
     ) {
         let wide = S::LANES * BLOCK;
+        // What a step reads was written before.
+        let mut room = MaybeUninit::<Slots<S>>::uninit();
+        let slots = room.as_mut_ptr();
+        let mut lying = [(0, std::ptr::null()); SLOTS];
+        // Values that are one number for all elements, a bit for each.
+        let (mut count, mut fixed) = (0, 0u32);
         // SAFETY: operands have `n` elements, of which a block is whole or copied to whole lines.
         unsafe {
-            // What a step reads was written before.
-            let mut room = MaybeUninit::<Slots<S>>::uninit();
-            let slots = room.as_mut_ptr();
-            let mut lying = [(0, std::ptr::null()); SLOTS];
-            // Values that are one number for all elements, a bit for each.
-            let (mut count, mut fixed) = (0, 0u32);
             for (slot, operand) in operands.iter().enumerate() {
                 fixed |= 1 << slot;
                 match *operand {
@@ -181,25 +181,29 @@ mod blocks {
                     Operand::Number(x) => (*slots)[slot] = [S::splat(x); BLOCK],
                 }
             }
-            let mut line = [0u16; WIDE];
-            let steps = &chain.steps[..chain.count];
-            let last = chain.count.saturating_sub(1);
-            // Those that give such a value are done for the first block only. For each step, which
-            // of its operands are one.
-            let (mut again, mut places) = (0u32, [0u32; STEPS]);
-            for (k, step) in steps.iter().enumerate() {
-                let is_fixed = |place: usize| fixed >> (step.args[place] % 32) & 1;
-                let mut reads = (0..4).filter(|&place| step.op.reads(place));
-                places[k] = reads.clone().fold(0, |some, p| some | is_fixed(p) << p);
-                let once = steps.iter().filter(|s| s.to == step.to).count() == 1;
-                match k < last && once && reads.all(|p| is_fixed(p) == 1) {
-                    true => fixed |= 1 << (step.to % 32),
-                    false => again |= 1 << k,
-                }
+        }
+        let mut line = [0u16; WIDE];
+        let steps = &chain.steps[..chain.count];
+        let last = chain.count.saturating_sub(1);
+        // Those that give such a value are done for the first block only. For each step, which
+        // of its operands are one.
+        let (mut again, mut places) = (0u32, [0u32; STEPS]);
+        for (k, step) in steps.iter().enumerate() {
+            let is_fixed = |place: usize| fixed >> (step.args[place] % 32) & 1;
+            let mut reads = (0..4).filter(|&place| step.op.reads(place));
+            places[k] = reads.clone().fold(0, |some, p| some | is_fixed(p) << p);
+            let once = steps.iter().filter(|s| s.to == step.to).count() == 1;
+            match k < last && once && reads.all(|p| is_fixed(p) == 1) {
+                true => fixed |= 1 << (step.to % 32),
+                false => again |= 1 << k,
             }
-            let mut i = 0;
-            while i < n {
-                let part = (n - i).min(wide);
+        }
+        let mut i = 0;
+        while i < n {
+            let part = (n - i).min(wide);
+            // SAFETY: operands have `n` elements, of which a block is whole or copied to whole
+            // lines.
+            unsafe {
                 for &(slot, at) in &lying[..count] {
                     let mut from = at.add(i);
                     if part < wide {
@@ -210,8 +214,14 @@ mod blocks {
                         (*slots)[slot][v] = S::widened::<BRAIN>(from.add(S::LANES * v));
                     }
                 }
-                let to = to.add(i);
-                let whole = if part < wide { line.as_mut_ptr() } else { to };
+            }
+            // SAFETY: operands have `n` elements, of which a block is whole or copied to whole
+            // lines.
+            let to = unsafe { to.add(i) };
+            let whole = if part < wide { line.as_mut_ptr() } else { to };
+            // SAFETY: operands have `n` elements, of which a block is whole or copied to whole
+            // lines.
+            unsafe {
                 for (k, step) in steps.iter().enumerate() {
                     if i > 0 && again >> k & 1 == 0 {
                         continue;
@@ -226,8 +236,8 @@ mod blocks {
                 if part < wide {
                     std::ptr::copy_nonoverlapping(line.as_ptr(), to, part);
                 }
-                i += wide;
             }
+            i += wide;
         }
     }
 

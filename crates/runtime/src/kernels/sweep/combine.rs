@@ -128,12 +128,13 @@ unsafe fn vectors<V: Vector, const COMBINER: i32, const FOLD: bool>(
             }
         };
     }
-    // SAFETY: `sums` and `x` have `n` elements, or `sums` what is folded.
-    unsafe {
-        if FOLD {
-            // As many vectors as [`FOLDED`] bytes are with the smallest registers.
-            let mut acc = [V::splat(V::Element::default()); 16];
-            let vectors = across / V::LANES;
+    if FOLD {
+        // As many vectors as [`FOLDED`] bytes are with the smallest registers.
+        // SAFETY: the instruction set of `S` is enabled here.
+        let mut acc = unsafe { [V::splat(V::Element::default()); 16] };
+        let vectors = across / V::LANES;
+        // SAFETY: `sums` and `x` have `n` elements, or `sums` what is folded.
+        unsafe {
             for k in 0..vectors {
                 acc[k] = V::load(sums.add(k * V::LANES));
             }
@@ -146,7 +147,10 @@ unsafe fn vectors<V: Vector, const COMBINER: i32, const FOLD: bool>(
                 acc[k].store(sums.add(k * V::LANES));
             }
         }
-        let mut i = whole;
+    }
+    let mut i = whole;
+    // SAFETY: `sums` and `x` have `n` elements, or `sums` what is folded.
+    unsafe {
         while i + V::LANES <= n {
             let to = sums.add(i - whole);
             onto!(V::load(to), V::load(x.add(i))).store(to);

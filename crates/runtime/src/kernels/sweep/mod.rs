@@ -249,30 +249,33 @@ impl Plan<'_> {
 /// Strips `begin..end` of a result that is not reduced.
 unsafe fn plain(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
     // SAFETY: tasks are strips of the result, and `room` has what the plan says.
-    unsafe {
-        let mut s = p.begin(room);
-        let result = room.add(p.room() - STRIP);
-        let mut cursor = p.out.cursor(p.strip_at(begin).0, None);
-        let rows = p.within_rows() && p.unit <= p.strip;
-        let mut before = 0;
-        for task in begin..end {
-            let (first, n) = p.strip_at(task);
-            if !s.moved(p.v.inputs as usize, before, n) {
-                if task > begin {
-                    // Moving from row to row is cheaper than computing a position.
-                    if rows {
-                        p.out.next_row(&mut cursor);
-                    } else {
-                        cursor = p.out.cursor(first, None);
-                    }
+    let (mut s, result) = unsafe { (p.begin(room), room.add(p.room() - STRIP)) };
+    let mut cursor = p.out.cursor(p.strip_at(begin).0, None);
+    let rows = p.within_rows() && p.unit <= p.strip;
+    let mut before = 0;
+    for task in begin..end {
+        let (first, n) = p.strip_at(task);
+        if !s.moved(p.v.inputs as usize, before, n) {
+            if task > begin {
+                // Moving from row to row is cheaper than computing a position.
+                if rows {
+                    p.out.next_row(&mut cursor);
+                } else {
+                    cursor = p.out.cursor(first, None);
                 }
+            }
+            // SAFETY: tasks are strips of the result, and `room` has what the plan says.
+            unsafe {
                 if let Some(narrow) = &p.narrow {
                     narrow.run(p, &cursor.offset, (first, n));
                     continue;
                 }
                 p.read(&mut s, &cursor, &p.out, n);
             }
-            before = n;
+        }
+        before = n;
+        // SAFETY: tasks are strips of the result, and `room` has what the plan says.
+        unsafe {
             if p.direct() {
                 let to = p.v.out.cast::<u8>().add(first * p.out_kind.size());
                 p.run(&mut s, n, to);
@@ -371,68 +374,79 @@ unsafe fn rows(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
 /// Every element that extents and steps name is in its input, the result has the extents of its
 /// axes and overlaps no input, and operations name operands that exist.
 pub unsafe fn evaluate(context: &mut RxContext, v: &RxSweep) -> i32 {
-    // SAFETY: lists are as long as the descriptor says; every element that extents and
-    // steps name lies in its input, and operations name operands that exist.
-    unsafe {
-        let (axes, reduced, inputs) = (v.axes as usize, v.reduced as usize, v.inputs as usize);
-        let operands = (v.inputs + v.constants + v.temps) as usize;
-        let known = Kind::of(v.out_type).zip(Combiner::of(v.combiner));
-        let fits = axes <= AXES && reduced <= AXES && inputs <= INPUTS && operands <= OPERANDS;
-        let (Some((out_kind, combiner)), true, true) = (known, fits, v.ops > 0) else {
-            return context.fail(Status::Argument, "rx_sweep: too large");
-        };
-        let all = axes + reduced;
-        let extents = slice(v.extents, all);
-        let strides = slice(v.strides, inputs * all);
-        let program = slice(v.program, v.ops);
-        let mut plan = Plan {
-            v,
-            ops: rounded_when_written(v, program, out_kind),
-            data: slice(v.data, inputs),
-            kinds: slice(v.kinds, inputs),
-            out_kind,
-            combiner,
-            out: Space::new(&extents[..axes], strides, all, 0),
-            over: Space::new(&extents[axes..], strides, all, axes),
-            strip: STRIP / 8,
-            unit: 0,
-            dense: [false; INPUTS],
-            raw: [false; INPUTS],
-            bounds: false,
-            uniform: Uniform::default(),
-            lines: 0,
-            along_reduced: false,
-            narrow: None,
-        };
-        let (count, over) = (plan.out.count(), plan.over.count());
-        if count == 0 {
-            return 0;
-        }
-        plan.choose();
-        let threads = context.pool.threads();
-        if !plan.along_reduced
-            && let Some(w) = Windows::of(&plan, threads)
-        {
-            return windows::run(context, &plan, &w);
-        }
-        let room = plan.room();
-        let Some(scratch) = Scratch::new(context, room * threads) else {
-            return context.status;
-        };
-        let (tasks, each) = match (plan.along_reduced, reduced > 0) {
-            (true, _) => (count, over),
-            (_, true) => (plan.strips(), plan.strip.min(plan.unit) * over),
-            _ => (plan.strips(), plan.strip.min(plan.unit)),
-        };
-        let grain = Grain::of_work(SMALL, each * plan.ops.len());
-        let plan = &plan;
-        if let Some(line) = plan.beside() {
-            beside::run(plan, &line, scratch.memory.cast());
-            return 0;
-        }
-        let shared = Share::new((plan, scratch.memory.cast::<u8>()));
-        context.pool.each(tasks, grain, |begin, end, worker| {
-            let &(plan, room) = shared.get();
+    let (axes, reduced, inputs) = (v.axes as usize, v.reduced as usize, v.inputs as usize);
+    let operands = (v.inputs + v.constants + v.temps) as usize;
+    let known = Kind::of(v.out_type).zip(Combiner::of(v.combiner));
+    let fits = axes <= AXES && reduced <= AXES && inputs <= INPUTS && operands <= OPERANDS;
+    let (Some((out_kind, combiner)), true, true) = (known, fits, v.ops > 0) else {
+        return context.fail(Status::Argument, "rx_sweep: too large");
+    };
+    let all = axes + reduced;
+    // SAFETY: the lists of extents, steps and operations are as long as the descriptor says.
+    let (extents, strides, program) = unsafe {
+        (
+            slice(v.extents, all),
+            slice(v.strides, inputs * all),
+            slice(v.program, v.ops),
+        )
+    };
+    // SAFETY: there are an array and its element type for each input.
+    let (data, kinds) = unsafe { (slice(v.data, inputs), slice(v.kinds, inputs)) };
+    let mut plan = Plan {
+        v,
+        ops: rounded_when_written(v, program, out_kind),
+        data,
+        kinds,
+        out_kind,
+        combiner,
+        out: Space::new(&extents[..axes], strides, all, 0),
+        over: Space::new(&extents[axes..], strides, all, axes),
+        strip: STRIP / 8,
+        unit: 0,
+        dense: [false; INPUTS],
+        raw: [false; INPUTS],
+        bounds: false,
+        uniform: Uniform::default(),
+        lines: 0,
+        along_reduced: false,
+        narrow: None,
+    };
+    let (count, over) = (plan.out.count(), plan.over.count());
+    if count == 0 {
+        return 0;
+    }
+    plan.choose();
+    let threads = context.pool.threads();
+    if !plan.along_reduced
+        && let Some(w) = Windows::of(&plan, threads)
+    {
+        // SAFETY: every element that the windows' taps name lies in its input.
+        return unsafe { windows::run(context, &plan, &w) };
+    }
+    let room = plan.room();
+    let Some(scratch) = Scratch::new(context, room * threads) else {
+        return context.status;
+    };
+    let (tasks, each) = match (plan.along_reduced, reduced > 0) {
+        (true, _) => (count, over),
+        (_, true) => (plan.strips(), plan.strip.min(plan.unit) * over),
+        _ => (plan.strips(), plan.strip.min(plan.unit)),
+    };
+    let grain = Grain::of_work(SMALL, each * plan.ops.len());
+    let plan = &plan;
+    if let Some(line) = plan.beside() {
+        // SAFETY: every element of the line lies in its input, and the scratch is a thread's at
+        // least.
+        unsafe { beside::run(plan, &line, scratch.memory.cast()) };
+        return 0;
+    }
+    // SAFETY: threads take tasks of their own, which write disjoint places.
+    let shared = unsafe { Share::new((plan, scratch.memory.cast::<u8>())) };
+    context.pool.each(tasks, grain, |begin, end, worker| {
+        let &(plan, room) = shared.get();
+        // SAFETY: tasks are those of the result, every element that extents and steps name lies in
+        // its input, and the scratch has room for each thread.
+        unsafe {
             let room = room.add(worker * plan.room());
             if plan.along_reduced {
                 rows(plan, begin, end, room);
@@ -441,9 +455,9 @@ pub unsafe fn evaluate(context: &mut RxContext, v: &RxSweep) -> i32 {
             } else {
                 plain(plan, begin, end, room);
             }
-        });
-        0
-    }
+        }
+    });
+    0
 }
 
 /// The operations without a final rounding to the element type of the result, which writing does.

@@ -113,19 +113,24 @@ unsafe fn reduced<L: Lanes, const COMBINER: i32>(
 ) {
     let lanes = L::LANES;
     let mut i = 0;
-    // SAFETY: `from` has `n` elements at every tap, and `sums` room for `n`; with `spare`, both have
-    // those of a vector.
+    // SAFETY: `from` has `n` elements at every tap, and `sums` room for `n`; with `spare`, both
+    // have those of a vector.
     unsafe {
         while i + 4 * lanes <= n {
             block::<L, COMBINER, 4>(from.add(i), taps, start, sums.add(i));
             i += 4 * lanes;
         }
-        while i < n && (n >= lanes || spare) {
-            // The last vector overlaps the one before, of which nothing is added twice.
-            let at = if n >= lanes { i.min(n - lanes) } else { 0 };
-            let again = at < i && start.is_none();
-            let mut line = [*sums; 64];
-            let mut to = sums.add(at);
+    }
+    while i < n && (n >= lanes || spare) {
+        // The last vector overlaps the one before, of which nothing is added twice.
+        let at = if n >= lanes { i.min(n - lanes) } else { 0 };
+        let again = at < i && start.is_none();
+        // SAFETY: `from` has `n` elements at every tap, and `sums` room for `n`; with `spare`, both
+        // have those of a vector.
+        let (mut line, mut to) = unsafe { ([*sums; 64], sums.add(at)) };
+        // SAFETY: `from` has `n` elements at every tap, and `sums` room for `n`; with `spare`, both
+        // have those of a vector.
+        unsafe {
             if again {
                 std::ptr::copy_nonoverlapping(to, line.as_mut_ptr(), lanes);
                 to = line.as_mut_ptr();
@@ -135,9 +140,13 @@ unsafe fn reduced<L: Lanes, const COMBINER: i32>(
                 let new = line.as_ptr().add(i - at);
                 std::ptr::copy_nonoverlapping(new, sums.add(i), n - i);
             }
-            i = at + lanes;
         }
-        // With fewer elements than a vector's, nothing beyond is read.
+        i = at + lanes;
+    }
+    // With fewer elements than a vector's, nothing beyond is read.
+    // SAFETY: `from` has `n` elements at every tap, and `sums` room for `n`; with `spare`, both
+    // have those of a vector.
+    unsafe {
         while i < n {
             let old = start.unwrap_or(*sums.add(i));
             let mut acc = L::all(old);

@@ -284,36 +284,45 @@ unsafe fn pieces(w: &Windows, p: &Plan<'_>, begin: usize, end: usize, room: *mut
     // writes its own part of the result.
     unsafe {
         combine::neutral(p.combiner, kind, start.as_mut_ptr().cast(), 1);
-        let start = start[0];
-        let out = p.v.out.cast::<u8>();
-        let sums_room = room.add(w.room(kind) - (w.piece * wide.size()).next_multiple_of(64));
-        let first = match &w.pitched {
-            Some(pitched) => pitched.task(begin).0,
-            None => begin / pieces,
+    }
+    let start = start[0];
+    let out = p.v.out.cast::<u8>();
+    // SAFETY: pieces are those of the result, and `room` has what `Windows::room` says; every task
+    // writes its own part of the result.
+    let sums_room =
+        unsafe { room.add(w.room(kind) - (w.piece * wide.size()).next_multiple_of(64)) };
+    let first = match &w.pitched {
+        Some(pitched) => pitched.task(begin).0,
+        None => begin / pieces,
+    };
+    let mut row = p.out.cursor(first * inner, None);
+    for task in begin..end {
+        let pitched = w.pitched.as_ref().map(|p| (p, p.task(task)));
+        // The first element of the result, how many there are, and where the first one is read.
+        let (first, n, at) = match pitched {
+            Some((_, (first, _, n))) => {
+                if task > begin {
+                    row = p.out.cursor(first * inner, None);
+                }
+                (first * inner, n, row.offset[0])
+            }
+            None => {
+                let (index, inside) = (task / pieces, task % pieces * w.piece);
+                if task > begin && inside == 0 {
+                    p.out.next_row(&mut row);
+                }
+                let at = row.offset[0] + (inside * w.step) as isize;
+                (index * inner + inside, (inner - inside).min(w.piece), at)
+            }
         };
-        let mut row = p.out.cursor(first * inner, None);
-        for task in begin..end {
-            let pitched = w.pitched.as_ref().map(|p| (p, p.task(task)));
-            // The first element of the result, how many there are, and where the first one is read.
-            let (first, n, at) = match pitched {
-                Some((_, (first, _, n))) => {
-                    if task > begin {
-                        row = p.out.cursor(first * inner, None);
-                    }
-                    (first * inner, n, row.offset[0])
-                }
-                None => {
-                    let (index, inside) = (task / pieces, task % pieces * w.piece);
-                    if task > begin && inside == 0 {
-                        p.out.next_row(&mut row);
-                    }
-                    let at = row.offset[0] + (inside * w.step) as isize;
-                    (index * inner + inside, (inner - inside).min(w.piece), at)
-                }
-            };
-            let to = out.add(first * given);
-            let own = wide != kind || pitched.is_some();
-            let sums = if own { sums_room } else { to };
+        // SAFETY: pieces are those of the result, and `room` has what `Windows::room` says; every
+        // task writes its own part of the result.
+        let to = unsafe { out.add(first * given) };
+        let own = wide != kind || pitched.is_some();
+        let sums = if own { sums_room } else { to };
+        // SAFETY: pieces are those of the result, and `room` has what `Windows::room` says; every
+        // task writes its own part of the result.
+        unsafe {
             w.sums(p, at, (n, start, own), room, sums);
             // Narrow floats take less room than the sums.
             if let Some((pitched, (_, rows, _))) = pitched {
@@ -344,7 +353,7 @@ pub(super) unsafe fn run(context: &mut RxContext, plan: &Plan<'_>, w: &Windows) 
         None => rows * plan.out.inner().div_ceil(w.piece),
     };
     let grain = Grain::of_work(SMALL, w.piece * plan.over.count());
-    // SAFETY: each thread has its own room, each task its own part of the result.
+    // SAFETY: threads take tasks of their own, which write disjoint places.
     let shared = unsafe { Share::new((w, plan, scratch.memory.cast::<u8>())) };
     context.pool.each(tasks, grain, |begin, end, worker| {
         let &(w, plan, memory) = shared.get();

@@ -6,22 +6,19 @@ use crate::kernels::simd::Simd;
 
 /// The transform of three weights.
 #[inline(always)]
-pub(super) unsafe fn weights<S: Simd>(g: [S; 3]) -> [S; IN] {
-    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
-    unsafe {
-        let sixth = S::splat(1.0 / 6.0);
-        let near = g[0].add(g[2]).mul(S::splat(-1.0 / 6.0));
-        let far = g[2].fma(sixth, g[0].mul(S::splat(1.0 / 24.0)));
-        let (one, two) = (g[1].mul(sixth), g[1].mul(S::splat(1.0 / 12.0)));
-        [
-            g[0].mul(S::splat(0.25)),
-            near.sub(one),
-            near.add(one),
-            far.add(two),
-            far.sub(two),
-            g[2],
-        ]
-    }
+pub(super) fn weights<S: Simd>(g: [S; 3]) -> [S; IN] {
+    let sixth = g[0].same(1.0 / 6.0);
+    let near = g[0].add(g[2]).mul(g[0].same(-1.0 / 6.0));
+    let far = g[2].fma(sixth, g[0].mul(g[0].same(1.0 / 24.0)));
+    let (one, two) = (g[1].mul(sixth), g[1].mul(g[0].same(1.0 / 12.0)));
+    [
+        g[0].mul(g[0].same(0.25)),
+        near.sub(one),
+        near.add(one),
+        far.add(two),
+        far.sub(two),
+        g[2],
+    ]
 }
 
 /// The transform of six inputs.
