@@ -195,7 +195,7 @@ def windows():
                     layout = "N" + ("" if last else "C") + lay[5 - rank:] + ("C" if last else "")
                     axes = (0, *range(2, 2 + rank), 1)
                     x = array("x", dtype, *shape)
-                    x = np.ascontiguousarray(x.transpose(axes)) if last else x
+                    x = owned(x.transpose(axes)) if last else x
                     for op, k, s, p, more in [("max", 3, 2, 1, {}), ("avg", 3, 1, 1, {}), ("avg", 2, 2, 0, {"ceil_mode": 1}),
                                               ("max", 2, 1, 0, {"dilations": [2] * rank})]:
                         if op == "avg" and dtype not in FLOATS:
@@ -225,7 +225,7 @@ def images():
                 for last in (False, True):
                     if dtype == "uint8" and method != "nearest_neighbor":
                         continue
-                    y = np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if last else x
+                    y = owned(x.transpose(0, 2, 3, 1)) if last else x
                     node = onnx("Resize" if not last else None, mode=method.split("_")[0], coordinate_transformation_mode=mode,
                                 nearest_mode="floor", **({"cubic_coeff_a": -0.5} if method == "cubic" else {}))
                     yield Case("image.resize2d", f"{what} {method} {'last ' if last else ''}{dtype}",
@@ -252,7 +252,7 @@ def contractions():
             out = ', out_dtype="int32"' if dtype in ("int8", "uint8") else ""
             yield Case("nn.batch_matmul", f"{what} {dtype}", f"nn.batch_matmul(%x, %y, transpose_b=True{out})", {"x": x, "y": y},
                        None if out else lambda x, y: x @ y.swapaxes(1, 2), each=2 * k)
-            x, y = x[0].copy(), np.ascontiguousarray(y[0].T)
+            x, y = x[0].copy(), owned(y[0].T)
             yield Case("nn.matmul", f"{what} {dtype}", f"nn.matmul(%x, %y, units={n}{out})", {"x": x, "y": y},
                        None if out else lambda x, y: x @ y, onnx(None if out else "MatMul"), each=2 * k)
             yield Case("nn.dense", f"{what} {dtype}", f"nn.dense(%x, %y, units={n}{out})", {"x": x, "y": y.T.copy()},
@@ -268,10 +268,10 @@ def contractions():
                     x, w = array("x", dtype, *shape), array("w", dtype, c, c // g, *[k] * rank)
                     spatial = "DHW"[3 - rank:]
                     if last:
-                        x = np.ascontiguousarray(np.moveaxis(x, 1, -1))
-                        w = np.ascontiguousarray(w.transpose(*range(2, 2 + rank), 1, 0))
+                        x = owned(np.moveaxis(x, 1, -1))
+                        w = owned(w.transpose(*range(2, 2 + rank), 1, 0))
                         if g == c:
-                            w = np.ascontiguousarray(w.swapaxes(-1, -2))
+                            w = owned(w.swapaxes(-1, -2))
                     filters = (spatial + ("OI" if g == c else "IO")) if last else "OI" + spatial
                     pad = d * (k // 2)
                     yield Case(f"nn.conv{rank}d", f"{form} {'last ' if last else ''}{dtype}",

@@ -29,7 +29,7 @@ def narrowed(v):
 
 def owned(x):
     """An array with memory of its own, as every other system makes it: not a view of one that is contiguous as it is."""
-    return np.array(x, order="C")
+    return np.array(x, order="C", subok=True)
 
 
 class Case:
