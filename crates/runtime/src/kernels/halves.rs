@@ -4,6 +4,7 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
+use super::combiner::Combiner;
 #[cfg(target_arch = "x86_64")]
 use super::narrowing::dispatch_narrowing;
 use super::simd::{Isa, isa};
@@ -99,6 +100,14 @@ pub(super) enum Pair {
     Min,
     /// `a > b ? a : b`.
     Max,
+    /// `a == b`, a truth value as those that follow.
+    Eq,
+    /// `a != b`.
+    Ne,
+    /// `a < b`.
+    Lt,
+    /// `a <= b`.
+    Le,
 }
 
 /// An operand for a row of elements.
@@ -112,22 +121,51 @@ pub(super) enum Operand {
     Number(f32),
 }
 
-/// Computes `n` elements of float16, or of bfloat16 (`brain`), in float32 and rounds them.
+/// Computes `n` elements of float16, or of bfloat16 (`brain`), in float32 and rounds them, or compares them.
 ///
 /// # Safety
-/// The processor is [`known`]; operands have `n` elements or one, and `to` has `n`, which overlap none that are read later.
-pub(super) unsafe fn pairs(brain: bool, pair: Pair, n: usize, [a, b]: [Operand; 2], to: *mut u16) {
+/// The processor is [`known`]; operands have `n` elements or one, and `to` has `n` (truth values of comparisons), which overlap
+/// none that are read later.
+pub(super) unsafe fn pairs(brain: bool, pair: Pair, n: usize, [a, b]: [Operand; 2], to: *mut u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: all have `n` elements.
     unsafe {
         use vectors::pairs;
         dispatch_narrowing!(
             brain,
-            pairs(pair: Pair, n: usize, a: Operand, b: Operand, to: *mut u16)
+            pairs(pair: Pair, n: usize, a: Operand, b: Operand, to: *mut u8)
         );
     }
     let _ = (brain, pair, n, a, b, to);
 }
+
+/// Combines `n` elements of float16, or of bfloat16 (`brain`), with sums in float32: each with its own, or with `fold` those
+/// that are [`FOLDED`] apart with one.
+///
+/// # Safety
+/// The processor is [`known`]; `x` has `n` elements, and `sums` as many, or [`FOLDED`].
+pub(super) unsafe fn combined(
+    brain: bool,
+    fold: bool,
+    combiner: Combiner,
+    n: usize,
+    x: *const u16,
+    sums: *mut f32,
+) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: all have `n` elements.
+    unsafe {
+        use vectors::combined;
+        dispatch_narrowing!(
+            brain,
+            combined(fold: bool, combiner: Combiner, n: usize, x: *const u16, sums: *mut f32)
+        );
+    }
+    let _ = (brain, fold, combiner, n, x, sums);
+}
+
+/// The sums that a line is folded onto.
+pub(super) const FOLDED: usize = 64;
 
 /// What running results of adjacent lines do with the next element of each.
 #[derive(Clone, Copy)]
@@ -138,16 +176,20 @@ pub(super) struct Running {
     pub product: bool,
     /// Results exclude the element at their own position.
     pub outside: bool,
+    /// The elements of a line.
+    pub steps: usize,
+    /// How far those of a line are apart.
+    pub apart: usize,
 }
 
-/// Adds an element of each of `n` lines to `sums`, which are rounded, or multiplies them with it, and
-/// writes the result of each.
+/// Adds the elements of each of `n` adjacent lines to its sum, one after the other, or multiplies it with them, rounds each sum
+/// and writes it.
 ///
 /// # Safety
-/// The processor is [`known`]; all have `n` elements and do not overlap.
+/// The processor is [`known`]; all have `n` lines of as many elements and do not overlap.
 pub(super) unsafe fn running(r: Running, n: usize, x: *const u16, sums: *mut f32, y: *mut u16) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: all have `n` elements.
+    // SAFETY: all have `n` lines.
     unsafe {
         use vectors::running;
         dispatch_narrowing!(
@@ -169,8 +211,9 @@ pub(super) fn known() -> bool {
 /// Vectors of narrow floats.
 #[cfg(target_arch = "x86_64")]
 mod vectors {
-    use super::{Operand, Pair, Running};
+    use super::{Combiner, FOLDED, Operand, Pair, Running};
     use crate::kernels::narrowing::Narrowing;
+    use std::arch::x86_64::{_CMP_EQ_OQ, _CMP_LE_OQ, _CMP_LT_OQ, _CMP_NEQ_UQ};
 
     /// The most lanes of a vector.
     const LANES: usize = 16;
@@ -182,7 +225,7 @@ mod vectors {
         n: usize,
         a: Operand,
         b: Operand,
-        to: *mut u16,
+        to: *mut u8,
     ) {
         macro_rules! number {
             ($operand:ident) => {
@@ -202,17 +245,18 @@ mod vectors {
             };
         }
         macro_rules! each {
-            ($op:ident) => {{
+            ($t:ty, |$x:ident, $y:ident, $to:ident| $put:expr) => {{
                 // In registers: what lies in an array of vectors goes through memory.
                 let (left, right) = (number!(a), number!(b));
-                let mut i = 0;
+                let (mut i, to) = (0, to.cast::<$t>());
                 while i + S::LANES <= n {
-                    let y = vector!(a, left, i).$op(vector!(b, right, i));
-                    y.narrow::<BRAIN>(to.add(i));
+                    let ($x, $y) = (vector!(a, left, i), vector!(b, right, i));
+                    let $to = to.add(i);
+                    $put;
                     i += S::LANES;
                 }
                 if i < n {
-                    let mut lines = [[0u16; LANES]; 3];
+                    let (mut lines, mut made) = ([[0u16; LANES]; 2], [<$t>::default(); LANES]);
                     for (line, operand) in lines.iter_mut().zip([a, b]) {
                         if let Operand::Lies(at) = operand {
                             std::ptr::copy_nonoverlapping(at.add(i), line.as_mut_ptr(), n - i);
@@ -222,11 +266,18 @@ mod vectors {
                         Operand::Lies(_) => Operand::Lies(lines[k].as_ptr()),
                         other => other,
                     });
-                    let y = vector!(a, left, 0).$op(vector!(b, right, 0));
-                    y.narrow::<BRAIN>(lines[2].as_mut_ptr());
-                    std::ptr::copy_nonoverlapping(lines[2].as_ptr(), to.add(i), n - i);
+                    let ($x, $y) = (vector!(a, left, 0), vector!(b, right, 0));
+                    let $to = made.as_mut_ptr();
+                    $put;
+                    std::ptr::copy_nonoverlapping(made.as_ptr(), to.add(i), n - i);
                 }
             }};
+            ($op:ident) => {
+                each!(u16, |x, y, to| x.$op(y).narrow::<BRAIN>(to))
+            };
+            (test $predicate:ident) => {
+                each!(u8, |x, y, to| x.test::<$predicate>(y, to))
+            };
         }
         // SAFETY: all have `n` elements, and a vector at `i` ends at most there.
         unsafe {
@@ -237,6 +288,64 @@ mod vectors {
                 Pair::Div => each!(div),
                 Pair::Min => each!(min),
                 Pair::Max => each!(max),
+                Pair::Eq => each!(test _CMP_EQ_OQ),
+                Pair::Ne => each!(test _CMP_NEQ_UQ),
+                Pair::Lt => each!(test _CMP_LT_OQ),
+                Pair::Le => each!(test _CMP_LE_OQ),
+            }
+        }
+    }
+
+    /// See [`super::combined`].
+    #[inline(always)]
+    #[allow(clippy::needless_range_loop)] // Indices keep the vectors out of memory.
+    pub unsafe fn combined<S: Narrowing, const BRAIN: bool>(
+        fold: bool,
+        combiner: Combiner,
+        n: usize,
+        x: *const u16,
+        sums: *mut f32,
+    ) {
+        // What is left is no longer than the sums.
+        let whole = if fold { n / FOLDED * FOLDED } else { 0 };
+        let sums_of = |i: usize| sums.wrapping_add(i - whole);
+        macro_rules! each {
+            ($op:ident) => {{
+                if whole > 0 {
+                    let mut all = [S::splat(0.0); 8];
+                    let vectors = FOLDED / S::LANES;
+                    for k in 0..vectors {
+                        all[k] = S::load(sums.add(k * S::LANES));
+                    }
+                    for i in (0..whole).step_by(FOLDED) {
+                        for k in 0..vectors {
+                            all[k] = all[k].$op(S::widened::<BRAIN>(x.add(i + k * S::LANES)));
+                        }
+                    }
+                    for k in 0..vectors {
+                        all[k].store(sums.add(k * S::LANES));
+                    }
+                }
+                let mut i = whole;
+                while i + S::LANES <= n {
+                    let element = S::widened::<BRAIN>(x.add(i));
+                    S::load(sums_of(i)).$op(element).store(sums_of(i));
+                    i += S::LANES;
+                }
+                if i < n {
+                    let element = S::widened_part::<BRAIN>(x.add(i), n - i);
+                    let sum = S::load_part(sums_of(i), n - i).$op(element);
+                    sum.store_part(sums_of(i), n - i);
+                }
+            }};
+        }
+        // SAFETY: `x` has `n` elements; sums as many, or those that are folded onto.
+        unsafe {
+            match combiner {
+                Combiner::Product => each!(mul),
+                Combiner::Max => each!(max),
+                Combiner::Min => each!(min),
+                _ => each!(add),
             }
         }
     }
@@ -250,37 +359,85 @@ mod vectors {
         sums: *mut f32,
         y: *mut u16,
     ) {
-        // SAFETY: all have `n` elements; what is left is a vector of its own.
+        // SAFETY: all have `n` lines; those that are left have vectors of their own.
         unsafe {
-            let (mut sum, mut lines) = ([0.0f32; LANES], [[0u16; LANES]; 2]);
-            let mut i = 0;
-            while i < n {
-                let left = n - i;
-                let (mut at, mut run, mut to) = (x.add(i), sums.add(i), y.add(i));
-                if left < S::LANES {
-                    std::ptr::copy_nonoverlapping(at, lines[0].as_mut_ptr(), left);
-                    std::ptr::copy_nonoverlapping(run, sum.as_mut_ptr(), left);
-                    (at, run) = (lines[0].as_ptr(), sum.as_mut_ptr());
-                    to = lines[1].as_mut_ptr();
-                }
-                let (before, element) = (S::load(run), S::widened::<BRAIN>(at));
-                let after = match r.product {
-                    true => before.mul(element),
-                    false => before.add(element),
-                };
-                if r.outside {
-                    before.narrow::<BRAIN>(to);
-                    after.rounded::<BRAIN>().store(run);
-                } else {
-                    after.narrow::<BRAIN>(to);
-                    S::widened::<BRAIN>(to).store(run);
-                }
-                if left < S::LANES {
-                    std::ptr::copy_nonoverlapping(run.cast_const(), sums.add(i), left);
-                    std::ptr::copy_nonoverlapping(to.cast_const(), y.add(i), left);
-                }
-                i += S::LANES;
+            let mut lines = [[0u16; LANES]; 2];
+            // Several vectors at a time: each step waits for the one before.
+            let several = n / (MANY * S::LANES) * MANY * S::LANES;
+            for i in (0..several).step_by(MANY * S::LANES) {
+                side_by_side::<S, BRAIN>(r, x.add(i), sums.add(i), y.add(i));
             }
+            for i in (several..n).step_by(S::LANES) {
+                let left = (n - i).min(S::LANES);
+                let mut sum = S::load_part(sums.add(i), left);
+                for step in 0..r.steps {
+                    let at = step * r.apart + i;
+                    let (mut from, mut to) = (x.add(at), y.add(at));
+                    if left < S::LANES {
+                        std::ptr::copy_nonoverlapping(from, lines[0].as_mut_ptr(), left);
+                        (from, to) = (lines[0].as_ptr(), lines[1].as_mut_ptr());
+                    }
+                    sum = next::<S, BRAIN>(r, sum, from, to);
+                    if left < S::LANES {
+                        std::ptr::copy_nonoverlapping(to.cast_const(), y.add(at), left);
+                    }
+                }
+                sum.store_part(sums.add(i), left);
+            }
+        }
+    }
+
+    /// Vectors of lines that run together.
+    const MANY: usize = 4;
+
+    /// [`running`] for [`MANY`] vectors of lines.
+    #[inline(always)]
+    #[allow(clippy::needless_range_loop)] // Indices keep the vectors out of memory.
+    unsafe fn side_by_side<S: Narrowing, const BRAIN: bool>(
+        r: Running,
+        x: *const u16,
+        sums: *mut f32,
+        y: *mut u16,
+    ) {
+        // SAFETY: there are as many lines.
+        unsafe {
+            let mut all = [S::splat(0.0); MANY];
+            for k in 0..MANY {
+                all[k] = S::load(sums.add(k * S::LANES));
+            }
+            for step in 0..r.steps {
+                let at = step * r.apart;
+                for k in 0..MANY {
+                    let at = at + k * S::LANES;
+                    all[k] = next::<S, BRAIN>(r, all[k], x.add(at), y.add(at));
+                }
+            }
+            for k in 0..MANY {
+                all[k].store(sums.add(k * S::LANES));
+            }
+        }
+    }
+
+    /// The sums after a vector of elements; writes the results.
+    #[inline(always)]
+    unsafe fn next<S: Narrowing, const BRAIN: bool>(
+        r: Running,
+        sum: S,
+        x: *const u16,
+        y: *mut u16,
+    ) -> S {
+        // SAFETY: both have a vector.
+        unsafe {
+            let element = S::widened::<BRAIN>(x);
+            let after = match r.product {
+                true => sum.mul(element),
+                false => sum.add(element),
+            };
+            if r.outside {
+                sum.narrow::<BRAIN>(y);
+                return after.rounded::<BRAIN>();
+            }
+            after.put::<BRAIN>(y)
         }
     }
 
@@ -355,6 +512,13 @@ mod tests {
             (Pair::Min, |a, b| if a < b { a } else { b }),
             (Pair::Max, |a, b| if a > b { a } else { b }),
         ];
+        type Test = fn(&f32, &f32) -> bool;
+        let tests: [(Pair, Test); 4] = [
+            (Pair::Eq, f32::eq),
+            (Pair::Ne, f32::ne),
+            (Pair::Lt, f32::lt),
+            (Pair::Le, f32::le),
+        ];
         for (brain, (pair, op)) in [true, false].into_iter().flat_map(|b| ops.map(|o| (b, o))) {
             for (b, other) in [
                 (Operand::Lies(y.as_ptr()), None),
@@ -364,7 +528,7 @@ mod tests {
                 let mut z = vec![0u16; n];
                 let both = [Operand::Lies(x.as_ptr()), b];
                 // SAFETY: all have as many elements.
-                unsafe { pairs(brain, pair, n, both, z.as_mut_ptr()) };
+                unsafe { pairs(brain, pair, n, both, z.as_mut_ptr().cast()) };
                 for i in 0..n {
                     let value = op(wide(brain, x[i]), other.unwrap_or(wide(brain, y[i])));
                     let wanted = match brain {
@@ -374,8 +538,78 @@ mod tests {
                     let nan = value.is_nan() && wide(brain, z[i]).is_nan();
                     assert!(z[i] == wanted || nan, "{brain} {pair:?} {i}");
                 }
+                for (test, holds) in tests {
+                    let mut z = vec![7u8; n];
+                    // SAFETY: all have as many elements.
+                    unsafe { pairs(brain, test, n, both, z.as_mut_ptr()) };
+                    for i in 0..n {
+                        let wanted = holds(&wide(brain, x[i]), &other.unwrap_or(wide(brain, y[i])));
+                        assert_eq!(z[i], u8::from(wanted), "{brain} {test:?} {i}");
+                    }
+                }
             }
         }
+    }
+
+    /// Sums of each column, and of each line, are those of float32, rounded nowhere.
+    #[test]
+    fn narrow_floats_are_combined_as_float32() {
+        if !known() {
+            return;
+        }
+        let x: Vec<u16> = (0..1000u32)
+            .map(|i| (0x3c00 + i * 37 % 777) as u16)
+            .collect();
+        for (brain, n) in [(false, 1000), (true, 997), (true, 64), (false, 7)] {
+            for combiner in [
+                Combiner::Sum,
+                Combiner::Max,
+                Combiner::Min,
+                Combiner::Product,
+            ] {
+                let with = |a: f32, b: f32| match combiner {
+                    Combiner::Product => a * b,
+                    Combiner::Max => a.max(b),
+                    Combiner::Min => a.min(b),
+                    _ => a + b,
+                };
+                for fold in [false, true] {
+                    let mut sums = vec![1.25f32; if fold { FOLDED } else { n }];
+                    let mut wanted = sums.clone();
+                    for (i, &x) in x[..n].iter().enumerate() {
+                        let at = if fold { i % FOLDED } else { i };
+                        let value = match brain {
+                            true => bf16::from_bits(x).to_f32(),
+                            false => f16::from_bits(x).to_f32(),
+                        };
+                        wanted[at] = with(wanted[at], value);
+                    }
+                    // SAFETY: there are `n` elements, and as many sums or those that are folded onto.
+                    unsafe { combined(brain, fold, combiner, n, x.as_ptr(), sums.as_mut_ptr()) };
+                    assert_eq!(sums, wanted, "{brain} {n} {combiner:?} {fold}");
+                }
+            }
+        }
+    }
+
+    /// Subnormal numbers among others are not lost where the processor rounds to bfloat16 itself, and other processors round
+    /// the same.
+    #[test]
+    fn every_processor_rounds_alike() {
+        let x: Vec<f32> = (0..1u32 << 20)
+            .map(|i| f32::from_bits(i.wrapping_mul(2_654_435_761) >> (i % 11)))
+            .collect();
+        for allowed in [true, false] {
+            crate::kernels::simd::isa();
+            crate::kernels::simd::set_rounds(allowed);
+            let mut y = vec![0u16; x.len()];
+            // SAFETY: both have as many elements.
+            unsafe { narrowed(true, x.len(), x.as_ptr(), y.as_mut_ptr()) };
+            for (x, y) in x.iter().zip(&y) {
+                assert_eq!(*y, bf16::from_f32(*x).to_bits(), "{x:e}");
+            }
+        }
+        crate::kernels::simd::set_rounds(isa() == Isa::Avx512);
     }
 
     /// In one pass, for every count of elements that are left over.

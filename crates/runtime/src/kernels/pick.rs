@@ -5,10 +5,12 @@
 //! copied as a whole.
 
 use std::ffi::c_void;
+use std::mem::MaybeUninit;
 
 use crate::c_structure;
 use crate::context::{RxContext, Status};
 use crate::kernels::scratch::Scratch;
+use crate::kernels::shuffled::{Piece, Shuffle};
 use crate::kernels::strided::copy_row;
 use crate::threads::{Grain, Share};
 
@@ -23,6 +25,10 @@ const FEW: usize = 16;
 const HOLE: usize = 32;
 /// Elements for each hole from which on it pays, too.
 const APART: usize = 32;
+/// Rows from which on it pays to make a table of how sixteen bytes at a time are made, and bytes of a run, on average, up to
+/// which.
+const ROWS: usize = 8;
+const SHORT: usize = 64;
 /// The minimum number of bytes that a thread writes.
 const GRAIN: usize = 64 << 10;
 
@@ -67,8 +73,12 @@ struct Plan<'a> {
     table: &'a [i64],
     runs: &'a [Run],
     holes: bool,
+    /// How rows are made of short runs.
+    shuffle: Option<Shuffle<'a>>,
     /// Whether rows are filled before runs are copied, since holes are short.
     filled: bool,
+    /// The bytes of the number that holes are.
+    fill: u64,
 }
 
 /// Joins a table with the one after it.
@@ -166,6 +176,8 @@ unsafe fn rows<T: Copy>(p: &Plan<'_>, fill: T, begin: usize, end: usize) {
             let to = out.add(row * n);
             if hole {
                 filled(to, fill, n);
+            } else if let Some(shuffle) = &p.shuffle {
+                shuffle.row(x.offset(first as isize).cast(), to.cast(), p.fill);
             } else if !p.runs.is_empty() {
                 if p.filled {
                     filled(to, fill, n);
@@ -253,7 +265,18 @@ pub unsafe fn pick(context: &mut RxContext, p: &RxPick) -> i32 {
         }
         // The table of a single axis is taken as it is.
         let joined = if split + 1 < rank { n } else { 0 };
-        let room = (2 * joined * size_of::<i64>() + n / 4 * size_of::<Run>()).max(1);
+        let (count, size) = (
+            axes[..split].iter().map(|a| a.0).product::<usize>(),
+            p.size as usize,
+        );
+        let pieces = if count < ROWS {
+            0
+        } else {
+            Shuffle::most(n, size)
+        };
+        let room =
+            2 * joined * size_of::<i64>() + n / 4 * size_of::<Run>() + pieces * size_of::<Piece>();
+        let room = room.max(1);
         let Some(scratch) = Scratch::new(context, room) else {
             return context.status;
         };
@@ -265,6 +288,9 @@ pub unsafe fn pick(context: &mut RxContext, p: &RxPick) -> i32 {
             axes[rank - 1].1
         };
         let runs = runs(table, of_runs, n / 4);
+        let of_pieces = of_runs.add(n / 4).cast::<MaybeUninit<Piece>>();
+        let of_pieces = std::slice::from_raw_parts_mut(of_pieces, pieces);
+        let short = runs.is_empty() || n * size < SHORT * runs.len();
         let (mut holes, mut within) = (0, 0);
         for hole in runs.iter().filter(|r| r.from < 0) {
             (holes, within) = (holes + 1, within + hole.len);
@@ -275,10 +301,18 @@ pub unsafe fn pick(context: &mut RxContext, p: &RxPick) -> i32 {
             table,
             runs,
             holes: runs.is_empty() && table.iter().any(|&t| t < 0),
+            shuffle: (short && pieces > 0)
+                .then(|| Shuffle::of(table, size, of_pieces))
+                .flatten(),
+            fill: (p.fill & (u64::MAX >> (64 - 8 * size))).wrapping_mul(match size {
+                1 => 0x0101_0101_0101_0101,
+                2 => 0x0001_0001_0001_0001,
+                4 => 0x0000_0001_0000_0001,
+                _ => 1,
+            }),
             filled: within < HOLE * holes && table.len() < APART * holes,
         };
-        let count = axes[..split].iter().map(|a| a.0).product::<usize>();
-        let grain = Grain::of_work(GRAIN, n * p.size as usize);
+        let grain = Grain::of_work(GRAIN, n * size);
         let shared = Share::new(&plan);
         context.pool.each(count, grain, |begin, end, _| {
             let plan: &Plan<'_> = shared.get();

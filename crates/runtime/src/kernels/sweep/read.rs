@@ -116,9 +116,13 @@ impl Plan<'_> {
                         }
                     } else {
                         s.counted[k] = None;
-                        cursor.rows(space, k, n, |at, done, len| {
+                        let row = |at: isize, done: usize, len: usize| {
                             count(base.wrapping_add(at as i64), done, len);
-                        });
+                        };
+                        match space.repeats(k) {
+                            true => repeated((cursor, space, k), n, (8, to.cast()), row),
+                            false => cursor.rows(space, k, n, row),
+                        }
                     }
                     continue;
                 }
@@ -158,20 +162,77 @@ impl Plan<'_> {
                 }
                 s.left = 0;
                 s.operands[k] = to;
+                let repeats = space.repeats(k);
+                if repeats && step == 0 {
+                    // One number for all.
+                    if s.spread[k] != from {
+                        s.spread[k] = from;
+                        spread(kind, from, to, self.strip.min(space.count()));
+                    }
+                    continue;
+                }
                 s.spread[k] = std::ptr::null();
                 let width = register(kind).size();
-                cursor.rows(space, k, n, |at, done, len| {
-                    gathered(
-                        kind,
-                        data.offset(at * size as isize),
-                        step,
-                        len,
-                        to.add(done * width),
-                    );
-                });
+                let row = |at: isize, done: usize, len: usize| {
+                    let from = data.offset(at * size as isize);
+                    gathered(kind, from, step, len, to.add(done * width));
+                };
+                match (step, size) {
+                    _ if repeats => repeated((cursor, space, k), n, (width, to), row),
+                    (0, 4) if whole_type => held::<u32>(cursor, space, k, n, data, to),
+                    (0, 8) if whole_type => held::<u64>(cursor, space, k, n, data, to),
+                    _ => cursor.rows(space, k, n, row),
+                }
             }
         }
     }
+}
+
+/// Brings `n` elements of rows that are all alike, by what brings a part of a row: two rows at most, which
+/// are then repeated. `to` is where they go, with the bytes of one.
+#[inline(always)]
+unsafe fn repeated(
+    (cursor, space, input): (&Cursor, &Space, usize),
+    n: usize,
+    (width, to): (usize, *mut u8),
+    mut row: impl FnMut(isize, usize, usize),
+) {
+    let len = space.inner();
+    let first = len - cursor.inner;
+    let known = n.min(first + len);
+    cursor.rows(space, input, known, &mut row);
+    let mut done = known;
+    while done < n {
+        // A whole number of rows, but for the last time.
+        let more = (done - first).min(n - done);
+        // SAFETY: there is room for `n`, of which `done` have been written, and none is read twice.
+        unsafe {
+            let from = to.add(first * width).cast_const();
+            std::ptr::copy_nonoverlapping(from, to.add(done * width), more * width);
+        }
+        done += more;
+    }
+}
+
+/// One element of an input for each of the rows that `n` elements lie in.
+unsafe fn held<T: Copy>(
+    cursor: &Cursor,
+    space: &Space,
+    input: usize,
+    n: usize,
+    data: *const u8,
+    to: *mut u8,
+) {
+    let (data, to) = (data.cast::<T>(), to.cast::<T>());
+    cursor.rows(space, input, n, |at, done, len| {
+        // SAFETY: the element lies in the input, and there is room for `n`.
+        unsafe {
+            let x = data.offset(at).read_unaligned();
+            for j in 0..len {
+                *to.add(done + j) = x;
+            }
+        }
+    });
 }
 
 /// Returns whether `n` bytes are truth values as operations compute them: 0 or 1.

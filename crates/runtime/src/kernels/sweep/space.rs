@@ -77,6 +77,12 @@ impl Space {
         self.steps[input][self.rank.saturating_sub(1)]
     }
 
+    /// Returns whether all rows of an input are the same one.
+    pub fn repeats(&self, input: usize) -> bool {
+        let before = self.rank.saturating_sub(1);
+        self.steps[input][..before].iter().all(|&step| step == 0)
+    }
+
     /// The extent of an axis, and an input's step along it.
     pub fn axis(&self, axis: usize, input: usize) -> (usize, isize) {
         (self.extent[axis], self.steps[input][axis])
