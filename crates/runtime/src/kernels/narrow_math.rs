@@ -55,8 +55,8 @@ mod strips {
     /// The most lanes of a vector.
     const LANES: usize = 16;
 
-    /// See [`super::run`]. Which narrow float it is, is asked for each vector: code for each of them
-    /// would be twice as much.
+    /// See [`super::run`]. Which narrow float it is, is asked for each vector: code for each of
+    /// them would be twice as much.
     #[inline(always)]
     pub unsafe fn strip<S: Narrowing>(
         math: Math,

@@ -21,7 +21,8 @@ pub(super) unsafe trait Narrowing: Simd {
     unsafe fn rounded<const BRAIN: bool>(self) -> Self;
     /// [`Narrowing::narrow`] and [`Narrowing::rounded`] at once.
     unsafe fn put<const BRAIN: bool>(self, to: *mut u16) -> Self;
-    /// Writes whether each lane and that of `b` compare so (a predicate of comparisons in AVX), as truth values.
+    /// Writes whether each lane and that of `b` compare so (a predicate of comparisons in AVX), as
+    /// truth values.
     unsafe fn test<const PREDICATE: i32>(self, b: Self, to: *mut u8);
     /// All lanes the one that is read.
     #[inline(always)]
@@ -197,8 +198,8 @@ unsafe fn numbers<const BRAIN: bool>(bits: __m256i) -> __m512 {
     }
 }
 
-/// The nearest bfloat16 of each lane, by an instruction of AVX512-BF16, which whole functions would have to enable to use it
-/// by name.
+/// The nearest bfloat16 of each lane, by an instruction of AVX512-BF16, which whole functions would
+/// have to enable to use it by name.
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn rounded_at_once(x: __m512) -> __m256i {
@@ -214,8 +215,8 @@ unsafe fn rounded_at_once(x: __m512) -> __m256i {
 /// The nearest narrow float of each lane.
 #[inline(always)]
 unsafe fn bits<const BRAIN: bool>(x: __m512) -> __m256i {
-    // SAFETY: arithmetic of vectors, whose instruction set the callers enable; the instruction that is
-    // written out only runs where the processor has it.
+    // SAFETY: arithmetic of vectors, whose instruction set the callers enable; the instruction that
+    // is written out only runs where the processor has it.
     unsafe {
         if !BRAIN {
             return _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x);

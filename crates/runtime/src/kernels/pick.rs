@@ -25,8 +25,8 @@ const FEW: usize = 16;
 const HOLE: usize = 32;
 /// Elements for each hole from which on it pays, too.
 const APART: usize = 32;
-/// Rows from which on it pays to make a table of how sixteen bytes at a time are made, and bytes of a run, on average, up to
-/// which.
+/// Rows from which on it pays to make a table of how sixteen bytes at a time are made, and bytes of
+/// a run, on average, up to which.
 const ROWS: usize = 8;
 const SHORT: usize = 64;
 /// The minimum number of bytes that a thread writes.
@@ -104,8 +104,8 @@ fn together<'a>(axes: &[(usize, &[i64])], words: &'a mut [i64]) -> &'a [i64] {
     table
 }
 
-/// The count of numbers that a table begins with which follow the first at a step, or are negative as
-/// it is.
+/// The count of numbers that a table begins with which follow the first at a step, or are negative
+/// as it is.
 fn alike(table: &[i64], step: i64) -> usize {
     let from = table[0];
     let follows = |k: usize, t: i64| match from < 0 {

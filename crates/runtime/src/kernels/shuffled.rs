@@ -1,7 +1,7 @@
 //! Rows that are made of short runs of another row: repeated, reversed, spread out, with holes.
 //!
-//! Sixteen bytes of the row at a time are taken from sixteen bytes of the other one, in an order that a
-//! table says ([`Piece`]); what is nothing of these is a number.
+//! Sixteen bytes of the row at a time are taken from sixteen bytes of the other one, in an order
+//! that a table says ([`Piece`]); what is nothing of these is a number.
 
 use std::mem::MaybeUninit;
 
@@ -38,12 +38,12 @@ impl<'a> Shuffle<'a> {
         (elements * size).div_ceil(WIDE)
     }
 
-    /// The pieces of a row whose elements of `size` bytes have these offsets in another one, or negative
-    /// numbers. `None` where a piece would have to read more than sixteen bytes, or there are
-    /// none.
+    /// The pieces of a row whose elements of `size` bytes have these offsets in another one, or
+    /// negative numbers. `None` where a piece would have to read more than sixteen bytes, or there
+    /// are none.
     ///
-    /// Invariant: what is read lies between the least and the greatest element that has an offset, and
-    /// what is written in the row.
+    /// Invariant: what is read lies between the least and the greatest element that has an offset,
+    /// and what is written in the row.
     pub(super) fn of(
         table: &[i64],
         size: usize,

@@ -148,7 +148,8 @@ struct Line {
 }
 
 impl Line {
-    /// Returns `n` elements from `first` on as elements of `T`, in place or in `room`, which nobody has to clear.
+    /// Returns `n` elements from `first` on as elements of `T`, in place or in `room`, which nobody
+    /// has to clear.
     #[inline(always)]
     unsafe fn read<T: Compared>(&self, first: usize, n: usize, room: *mut T) -> *const T {
         // SAFETY: the line has `n` elements from `first` on, and so has `room`.

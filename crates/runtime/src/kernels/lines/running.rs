@@ -213,8 +213,8 @@ impl Sums {
         }
     }
 
-    /// Adds some elements of each of `wide` lines, which are `apart`, and stores the results including
-    /// or excluding them.
+    /// Adds some elements of each of `wide` lines, which are `apart`, and stores the results
+    /// including or excluding them.
     unsafe fn steps(
         &mut self,
         x: *const u16,

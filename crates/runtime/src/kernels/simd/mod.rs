@@ -63,7 +63,8 @@ pub fn isa() -> Isa {
     }
 }
 
-/// Returns whether the processor rounds vectors of float32 to bfloat16 by an instruction (AVX512-BF16), after [`isa`] was asked.
+/// Returns whether the processor rounds vectors of float32 to bfloat16 by an instruction
+/// (AVX512-BF16), after [`isa`] was asked.
 #[inline(always)]
 pub fn rounds() -> bool {
     ROUNDS.load(Ordering::Relaxed)
@@ -189,28 +190,28 @@ pub unsafe trait Simd: Copy {
     unsafe fn round(self) -> Self;
     /// The next integer below; zeros keep their signs.
     unsafe fn floor(self) -> Self;
-    /// The float whose sign and exponent are the low nine bits of this one: 2^(n - 127) for a number
-    /// that is an integer `n` and one in whose last bit is 1.
+    /// The float whose sign and exponent are the low nine bits of this one: 2^(n - 127) for a
+    /// number that is an integer `n` and one in whose last bit is 1.
     unsafe fn power(self) -> Self;
     /// `self * 2^n`, where number and result are normal: the low bits of `n`, as in
     /// [`Simd::power`], are added to the exponent.
     unsafe fn lift(self, n: Self) -> Self;
     /// [`Simd::scaled`] multiplies.
     const SCALES: bool = false;
-    /// `self * 2^n` for any whole `n`, as numbers are rounded: infinite, subnormal, 0. Where there is
-    /// such an instruction ([`Simd::SCALES`]); else the number itself.
+    /// `self * 2^n` for any whole `n`, as numbers are rounded: infinite, subnormal, 0. Where there
+    /// is such an instruction ([`Simd::SCALES`]); else the number itself.
     unsafe fn scaled(self, n: Self) -> Self {
         let _ = n;
         self
     }
-    /// `(m, e)` with `self = m * 2^e` and `m` in [√½, √2) for a positive number. `e` is -∞ for zeros, ∞
-    /// for ∞ and NaN for negative numbers and NaN, and `m` some number that is not infinite (NaN where
-    /// `e` is, perhaps).
+    /// `(m, e)` with `self = m * 2^e` and `m` in [√½, √2) for a positive number. `e` is -∞ for
+    /// zeros, ∞ for ∞ and NaN for negative numbers and NaN, and `m` some number that is not
+    /// infinite (NaN where `e` is, perhaps).
     unsafe fn split(self) -> (Self, Self);
     /// [`Simd::sixteenth`] looks numbers up in a register, which takes AVX-512.
     const TABLES: bool = false;
-    /// As [`Simd::split`], with `m` in [¾, 1½): there are no two of one [`Simd::sixteenth`]. Where there
-    /// are tables.
+    /// As [`Simd::split`], with `m` in [¾, 1½): there are no two of one [`Simd::sixteenth`]. Where
+    /// there are tables.
     #[inline(always)]
     unsafe fn split_evenly(self) -> (Self, Self) {
         // SAFETY: as here.

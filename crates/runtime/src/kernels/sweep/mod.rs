@@ -58,6 +58,8 @@ const LINE: usize = 512;
 /// The row length, in elements and in bytes, from which strips end where rows do.
 const ROW: usize = 256;
 const ROW_BYTES: usize = 1024;
+/// The length of rows in bytes from which on they are reduced where they lie.
+const SHORT_BYTES: usize = 64;
 /// Elements of a strip that needs no memory.
 const BARE: usize = 1 << 14;
 /// The longest step from the elements of one result to those of the next for which short reductions

@@ -1,5 +1,5 @@
-//! Operations on narrow floats: they are widened, computed with and narrowed again in registers, only
-//! their signs change, or their exponents tell all.
+//! Operations on narrow floats: they are widened, computed with and narrowed again in registers,
+//! only their signs change, or their exponents tell all.
 
 use super::chains::{Chain, SLOTS, STEPS, Step, chained, quick};
 use super::op::Op;
@@ -179,7 +179,8 @@ impl Narrow {
     }
 }
 
-/// Returns whether an input is of a type and lies beside the result, or is one number for a whole strip.
+/// Returns whether an input is of a type and lies beside the result, or is one number for a whole
+/// strip.
 fn read(p: &Plan<'_>, kind: Kind, input: usize) -> bool {
     let one = p.within_rows() && p.out.inner_step(input) == 0;
     (lies(p, input) || one) && Kind::of(p.kinds[input]) == Some(kind)

@@ -4,6 +4,7 @@ use super::space::{Cursor, Space};
 use super::{INDEX, INPUTS, LINE, OPERANDS, Plan, STRIP, register};
 use crate::kernels::kinds::{Kind, Sum};
 use crate::kernels::simd::{Simd, dispatch};
+use half::f16;
 
 /// The operands of one strip.
 pub(super) struct Strip {
@@ -177,19 +178,33 @@ impl Plan<'_> {
                     let from = data.offset(at * size as isize);
                     gathered(kind, from, step, len, to.add(done * width));
                 };
-                match (step, size) {
+                macro_rules! held {
+                    (|$x:ident: $t:ty| $value:expr) => {{
+                        let from = data.cast::<$t>();
+                        cursor.rows(space, k, n, |at, done, len| {
+                            let $x = from.offset(at).read_unaligned();
+                            held($value, to, (done, len));
+                        });
+                    }};
+                }
+                match (kind, size) {
                     _ if repeats => repeated((cursor, space, k), n, (width, to), row),
-                    (0, 4) if whole_type => held::<u32>(cursor, space, k, n, data, to),
-                    (0, 8) if whole_type => held::<u64>(cursor, space, k, n, data, to),
-                    _ => cursor.rows(space, k, n, row),
+                    _ if step != 0 => cursor.rows(space, k, n, row),
+                    (Kind::BF16, _) => held!(|x: u16| u32::from(x) << 16),
+                    (Kind::F16, _) => held!(|x: u16| f16::from_bits(x).to_f32()),
+                    (Kind::Bool, _) => held!(|x: u8| u8::from(x != 0)),
+                    (_, 1) => held!(|x: u8| x),
+                    (_, 2) => held!(|x: u16| x),
+                    (_, 4) => held!(|x: u32| x),
+                    _ => held!(|x: u64| x),
                 }
             }
         }
     }
 }
 
-/// Brings `n` elements of rows that are all alike, by what brings a part of a row: two rows at most, which
-/// are then repeated. `to` is where they go, with the bytes of one.
+/// Brings `n` elements of rows that are all alike, by what brings a part of a row: two rows at
+/// most, which are then repeated. `to` is where they go, with the bytes of one.
 #[inline(always)]
 unsafe fn repeated(
     (cursor, space, input): (&Cursor, &Space, usize),
@@ -214,25 +229,14 @@ unsafe fn repeated(
     }
 }
 
-/// One element of an input for each of the rows that `n` elements lie in.
-unsafe fn held<T: Copy>(
-    cursor: &Cursor,
-    space: &Space,
-    input: usize,
-    n: usize,
-    data: *const u8,
-    to: *mut u8,
-) {
-    let (data, to) = (data.cast::<T>(), to.cast::<T>());
-    cursor.rows(space, input, n, |at, done, len| {
-        // SAFETY: the element lies in the input, and there is room for `n`.
-        unsafe {
-            let x = data.offset(at).read_unaligned();
-            for j in 0..len {
-                *to.add(done + j) = x;
-            }
-        }
-    });
+/// One number `n` times behind `done` others, in a row that is short.
+#[inline(always)]
+unsafe fn held<T: Copy>(x: T, to: *mut u8, (done, n): (usize, usize)) {
+    let to = to.cast::<T>();
+    for i in done..done + n {
+        // SAFETY: there is room for all of them.
+        unsafe { *to.add(i) = x };
+    }
 }
 
 /// Returns whether `n` bytes are truth values as operations compute them: 0 or 1.
