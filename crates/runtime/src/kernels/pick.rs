@@ -28,7 +28,7 @@ const APART: usize = 32;
 /// Rows from which on it pays to make a table of how sixteen bytes at a time are made, and bytes of
 /// a run, on average, up to which.
 const ROWS: usize = 8;
-const SHORT: usize = 64;
+const SHORT: usize = 32;
 /// The minimum number of bytes that a thread writes.
 const GRAIN: usize = 64 << 10;
 
