@@ -33,42 +33,46 @@ def contractions():
                          ("bfloat16", [256])]:
         for n in sizes:
             x, w = array("x", dtype, n, n), array("w", dtype, n, n)
-            yield Case("matmul", f"{n}² {dtype}", f"nn.matmul(%x, %w, units={n})", {"x": x, "w": w}, lambda x, w: x @ w, ("MatMul", {}))
+            yield Case("matmul", f"{n}² {dtype}", f"nn.matmul(%x, %w, units={n})", {"x": x, "w": w}, lambda x, w: x @ w, ("MatMul", {}),
+                       each=2 * n)
     for dtype in ["float64", "float16", "int32"]:
         x, w = array("x", dtype, 1, 2048), array("w", dtype, 2048, 2048)
         yield Case("matmul", f"vector {dtype}", "nn.dense(%x, %w, units=2048)", {"x": x, "w": w},
-                   lambda x, w: x @ w.T, ("Gemm", {"transB": 1}))
+                   lambda x, w: x @ w.T, ("Gemm", {"transB": 1}), each=2 * 2048)
     x, y = array("x", "float32", 8, 12, 128, 64), array("y", "float32", 8, 12, 128, 64)
     yield Case("einsum", "heads float32", 'einsum((%x, %y), equation="bhqd,bhkd->bhqk")', {"x": x, "y": y},
-               lambda x, y: x @ y.swapaxes(2, 3), ("Einsum", {"equation": "bhqd,bhkd->bhqk"}))
+               lambda x, y: x @ y.swapaxes(2, 3), ("Einsum", {"equation": "bhqd,bhkd->bhqk"}), each=2 * 64)
     x, y = array("x", "float32", 32, 64, 48), array("y", "float32", 48, 80, 64)
     yield Case("einsum", "two axes float32", 'einsum((%x, %y), equation="ijk,klj->il")', {"x": x, "y": y},
-               lambda x, y: np.einsum("ijk,klj->il", x, y, optimize=True), ("Einsum", {"equation": "ijk,klj->il"}))
+               lambda x, y: np.einsum("ijk,klj->il", x, y, optimize=True), ("Einsum", {"equation": "ijk,klj->il"}),
+               each=2 * 64 * 48)
     for dtype in ["float64", "float16"]:
         x, y = array("x", dtype, 16, 64, 96), array("y", dtype, 16, 80, 96)
         yield Case("batch_matmul", f"16×64×80 {dtype}", "nn.batch_matmul(%x, %y, transpose_b=True)", {"x": x, "y": y},
-                   lambda x, y: x @ y.swapaxes(1, 2))
+                   lambda x, y: x @ y.swapaxes(1, 2), each=2 * 96)
     for dtype in ["float32", "float64", "float16"]:
         x, w = array("x", dtype, 4, 64, 512), array("w", dtype, 64, 64, 3)
         yield Case("conv1d", f"64 channels {dtype}", "nn.conv1d(%x, %w, kernel_size=[3], padding=[1], channels=64)",
-                   {"x": x, "w": w}, lambda x, w: conv(x, w, [1], [1]), ("Conv", {"pads": [1, 1]}))
+                   {"x": x, "w": w}, lambda x, w: conv(x, w, [1], [1]), ("Conv", {"pads": [1, 1]}), each=2 * 64 * 3)
     x, w = array("x", "float32", 1, 16, 16, 32, 32), array("w", "float32", 32, 16, 3, 3, 3)
     yield Case("conv3d", "16 to 32 channels float32",
                "nn.conv3d(%x, %w, kernel_size=[3, 3, 3], padding=[1, 1, 1], channels=32)", {"x": x, "w": w},
-               lambda x, w: conv(x, w, [1] * 3, [1] * 3), ("Conv", {"pads": [1] * 6}))
+               lambda x, w: conv(x, w, [1] * 3, [1] * 3), ("Conv", {"pads": [1] * 6}), each=2 * 16 * 27)
     for dtype in ["float32", "float64"]:
         x, w = array("x", dtype, 1, 64, 28, 28), array("w", dtype, 64, 16, 3, 3)
         yield Case("conv2d", f"4 groups {dtype}",
                    "nn.conv2d(%x, %w, kernel_size=[3, 3], padding=[1, 1], channels=64, groups=4)", {"x": x, "w": w},
-                   lambda x, w: conv(x, w, [1, 1], [1, 1], 4), ("Conv", {"pads": [1] * 4, "group": 4}))
+                   lambda x, w: conv(x, w, [1, 1], [1, 1], 4), ("Conv", {"pads": [1] * 4, "group": 4}),
+                   each=2 * 16 * 9)
     x, w = array("x", "float64", 1, 32, 56, 56), array("w", "float64", 32, 1, 3, 3)
     yield Case("conv2d", "depthwise float64",
                "nn.conv2d(%x, %w, kernel_size=[3, 3], padding=[1, 1], channels=32, groups=32)", {"x": x, "w": w},
-               lambda x, w: conv(x, w, [1, 1], [1, 1], 32), ("Conv", {"pads": [1] * 4, "group": 32}))
+               lambda x, w: conv(x, w, [1, 1], [1, 1], 32), ("Conv", {"pads": [1] * 4, "group": 32}),
+               each=2 * 9)
     x, w = array("x", "float32", 1, 32, 128), array("w", "float32", 32, 16, 4)
     yield Case("conv1d_transpose", "stride 2 float32",
                "nn.conv1d_transpose(%x, %w, kernel_size=[4], strides=[2], padding=[1], channels=16)", {"x": x, "w": w},
-               None, ("ConvTranspose", {"strides": [2], "pads": [1, 1]}))
+               None, ("ConvTranspose", {"strides": [2], "pads": [1, 1]}), each=2 * 32 * 2)
 
 
 def elementwise():
@@ -138,22 +142,22 @@ def pooling():
     for dtype in ["float32", "float64"]:
         x = array("x", dtype, 1, 64, 56, 56)
         yield Case("max_pool2d", f"3×3 {dtype}", "nn.max_pool2d(%x, pool_size=[3, 3], strides=[2, 2], padding=[1, 1])",
-                   {"x": x}, None, ("MaxPool", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}))
+                   {"x": x}, None, ("MaxPool", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}), each=2 * 9)
         yield Case("avg_pool2d", f"padded {dtype}", "nn.avg_pool2d(%x, pool_size=[3, 3], strides=[1, 1], padding=[1, 1])",
-                   {"x": x}, None, ("AveragePool", {"kernel_shape": [3, 3], "strides": [1, 1], "pads": [1] * 4}))
+                   {"x": x}, None, ("AveragePool", {"kernel_shape": [3, 3], "strides": [1, 1], "pads": [1] * 4}), each=2 * 9)
     x = array("x", "float32", 1, 64, 56, 56)
     yield Case("avg_pool2d", "ceil float32",
                "nn.avg_pool2d(%x, pool_size=[3, 3], strides=[2, 2], padding=[0, 0], ceil_mode=True)", {"x": x}, None,
-               ("AveragePool", {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}))
+               ("AveragePool", {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}), each=2 * 9)
     x = array("x", "float32", 1, 64, 56, 56)
     yield Case("global_avg_pool2d", "float32", "nn.global_avg_pool2d(%x)", {"x": x},
-               lambda x: x.mean((2, 3), keepdims=True), ("GlobalAveragePool", {}))
+               lambda x: x.mean((2, 3), keepdims=True), ("GlobalAveragePool", {}), each=2 * 56 * 56)
     x = array("x", "float32", 1, 16, 16, 32, 32)
     yield Case("max_pool3d", "2×2×2 float32", "nn.max_pool3d(%x, pool_size=[2, 2, 2], strides=[2, 2, 2])", {"x": x},
-               None, ("MaxPool", {"kernel_shape": [2] * 3, "strides": [2] * 3}))
+               None, ("MaxPool", {"kernel_shape": [2] * 3, "strides": [2] * 3}), each=2 * 8)
     x = array("x", "float32", 4, 64, 1024)
     yield Case("avg_pool1d", "4 float32", "nn.avg_pool1d(%x, pool_size=[4], strides=[4])", {"x": x}, None,
-               ("AveragePool", {"kernel_shape": [4], "strides": [4]}))
+               ("AveragePool", {"kernel_shape": [4], "strides": [4]}), each=2 * 4)
 
 
 def movement():
@@ -201,7 +205,8 @@ def networks():
         x, w = array("x", "float32", *shape), array("w", "float32", o, shape[1] // groups, k, k)
         pad = k // 2
         yield Case("conv2d", what, f"nn.conv2d(%x, %w, kernel_size=[{k}, {k}], padding=[{pad}, {pad}], channels={o}, "
-                   f"groups={groups})", {"x": x, "w": w}, None, ("Conv", {"pads": [pad] * 4, "group": groups}))
+                   f"groups={groups})", {"x": x, "w": w}, None, ("Conv", {"pads": [pad] * 4, "group": groups}),
+                   each=2 * shape[1] // groups * k * k)
     x, s = array("x", "float32", 1, 576, 7, 7), array("s", "float32", 1, 576, 1, 1)
     yield Case("multiply", "channel factors 7×7", "multiply(%x, %s)", {"x": x, "s": s}, np.multiply, ("Mul", {}))
     x, s = array("x", "float32", 1, 576, 2, 2), array("s", "float32", 1, 576, 1, 1)
@@ -229,14 +234,14 @@ def networks():
                ("LayerNormalization", {"epsilon": 1e-5}))
     x = array("x", "float32", 1, 64, 56, 56)
     yield Case("lrn", "float32", "nn.lrn(%x, size=5)", {"x": x}, None,
-               ("LRN", {"size": 5, "alpha": 0.0001, "beta": 0.75, "bias": 2.0}))
+               ("LRN", {"size": 5, "alpha": 0.0001, "beta": 0.75, "bias": 2.0}), each=2 * 5)
 
 
 def by_hand():
     """Loops that people write, beside the operators that compute the same."""
     x, w = array("x", "float32", 256, 256), array("w", "float32", 256, 256)
     yield Case("loops", "matmul 256² float32", 'call_tir(@matmul, (%x, %w), shape(256, 256), dtype="float32")', {"x": x, "w": w},
-               lambda x, w: x @ w, ("MatMul", {}), items="""
+               lambda x, w: x @ w, ("MatMul", {}), each=2 * 256, items="""
 prim_func @matmul(%x: Buffer[(256, 256), float32], %w: Buffer[(256, 256), float32], %y: Buffer[(256, 256), float32]) {
   for %i, %j, %k in grid(256, 256, 256) {
     init { %y[%i, %j] = 0f; }
@@ -266,7 +271,7 @@ prim_func @softmax(%x: Buffer[(512, 1024), float32], %y: Buffer[(512, 1024), flo
 """)
     x, w = array("x", "float32", 1, 64, 30, 30), array("w", "float32", 64, 64, 3, 3)
     yield Case("loops", "conv2d 3×3, 64 channels float32", 'call_tir(@conv, (%x, %w), shape(1, 64, 28, 28), dtype="float32")',
-               {"x": x, "w": w}, lambda x, w: conv(x, w, [1, 1], [0, 0]), ("Conv", {}), items="""
+               {"x": x, "w": w}, lambda x, w: conv(x, w, [1, 1], [0, 0]), ("Conv", {}), each=2 * 64 * 9, items="""
 prim_func @conv(%x: Buffer[(1, 64, 30, 30), float32], %w: Buffer[(64, 64, 3, 3), float32], %y: Buffer[(1, 64, 28, 28), float32]) {
   for %n, %o, %i, %j, %c, %a, %b in grid(1, 64, 28, 28, 64, 3, 3) {
     init { %y[%n, %o, %i, %j] = 0f; }

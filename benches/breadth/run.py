@@ -14,9 +14,13 @@ The cells are those that are named (`cases.py`) and every 13th that is made (`ta
 which should have no factor in common with the eight classes of shapes, so that element types meet all of them). With
 `--quick`, ours runs alone and once, and what is printed is its share of the machine, the worst last.
 
-A cell's *share* is the greater of two: the bytes of its operands and result by its time, of what a copy of as many bytes
-reaches, and its multiplications and additions by its time, of what a product of matrices of float32 (of float64, where
-elements have 64 bits) reaches in numpy.
+A cell's *share* is what the machine needs by what we take. It needs the greater of two: the time of a copy of as many bytes
+as operands and result have, and the time that a product of matrices in numpy takes for as many operations as the cell's
+contraction or windows have (an element of a window counts as a multiplication with its addition). The product is of float32,
+or of float64 where elements have 64 bits; operations on bytes are four at a time where float32 has one.
+
+Where no peer computes a cell, the peers' time for the same cell in float32, with channels first, stands *beside* it; for
+elements of 64 bits, twice that time.
 
 Cells that were measured are kept in `target/breadth.json` (by thread counts; the page has all of them): a run goes on
 where the last one ended, after `--minutes` or any other way, and `--again` begins anew (for its number of threads).
@@ -57,7 +61,7 @@ import numpy as np  # noqa: E402
 import cases  # noqa: E402
 import page  # noqa: E402
 import table  # noqa: E402
-from values import is_narrow, widened  # noqa: E402
+from values import TYPES, is_narrow, widened  # noqa: E402
 
 KEPT = ROOT / "target/breadth.json"
 UNITS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
@@ -184,13 +188,22 @@ def multiplied(wide):
 
 
 def share(case, result, took):
-    """The part of the machine that a case gets from us; `None` where a call's own time is most of it."""
+    """What the machine needs for a case by what we take; `None` where it needs less than a microsecond, as a call's own
+    time is most of ours then."""
     size = result.nbytes + sum(v.nbytes for v in case.inputs.values())
-    if size < 2**16 and not case.work:
-        return None
-    wide = any(v.dtype.itemsize == 8 for v in case.inputs.values())
-    moved = size / took / copied(max(16, size.bit_length() - 1))
-    return max(moved, case.work / took / multiplied(wide) if case.work else 0)
+    needed = size / copied(max(16, size.bit_length() - 1))
+    if case.each:
+        width = max(v.dtype.itemsize for v in case.inputs.values())
+        needed = max(needed, case.each * result.size / multiplied(width == 8) / (4 if width == 1 else 1))
+    return needed / took if needed > 1e-6 else None
+
+
+def beside(label):
+    """The cell that peers may compute where none computes the one of this label, and how much longer that one may take."""
+    *words, dtype = label.split(" ")
+    if dtype not in TYPES:
+        return label, 1
+    return " ".join([w for w in words if w != "last"] + ["float32"]), 2 if dtype.endswith("64") else 1
 
 
 def place(case, room):
@@ -214,6 +227,32 @@ def narrower(case, room):
     return [name for name, (_, result) in others.items() if differs(result(), np.asarray(wanted), False)]
 
 
+def peers_of(case, others):
+    """What runs a case elsewhere: in the sessions given, and in numpy."""
+    peers = {name: run for name, (run, _) in others.items()}
+    if case.reference and not any(is_narrow(v) for v in case.inputs.values()):
+        peers["numpy"] = lambda: case.reference(*case.inputs.values())
+    return peers
+
+
+def yardsticks(kept):
+    """Times the peers of what stands beside cells without one."""
+    wanted = {}
+    for cell in kept.values():
+        label = f"{cell['group']} {cell['name']}"
+        other, factor = beside(label)
+        alone = not any(k not in ("relax", "before") for k in cell["times"])
+        if cell["threads"] == OPTIONS.threads and alone and "beside" not in cell and other != label:
+            wanted.setdefault(other, []).append((cell, factor))
+    for case in everything():
+        cells = wanted.pop(f"{case.group} {case.name}", [])
+        peers = peers_of(case, sessions(case)) if cells else {}
+        times = [(min(least(run) for _ in range(OPTIONS.rounds)), name) for name, run in peers.items()]
+        for cell, factor in cells if times else []:
+            cell["beside"] = min(times)[1], factor * min(times)[0]
+            print(f"{cell['group']} {cell['name']}: beside float32 {cell['beside'][1] / cell['times']['relax']:.2f}", flush=True)
+
+
 def measure(case, room):
     """The times of all systems, what is wrong with our result, which systems computed in a narrower type, and our share of
     the machine."""
@@ -222,9 +261,7 @@ def measure(case, room):
     less = narrower(case, room)
     place(case, room)
     others = {name: s for name, s in sessions(case).items() if name not in less}
-    peers = {name: run for name, (run, _) in others.items()}
-    if case.reference and not narrow:
-        peers["numpy"] = lambda: case.reference(*values)
+    peers = peers_of(case, others)
     # Sums of narrow floats are compared with those that were not rounded at every step.
     summed = case.group in ("sum", "softmax")
     exact = [v.astype(np.float32) if v.dtype == np.float16 and summed else widened(v) if is_narrow(v) else v
@@ -257,6 +294,11 @@ def measure(case, room):
     return times, trouble, less, share(case, np.load(room / "out.npy"), times["relax"])
 
 
+def everything():
+    yield from cases.every()
+    yield from table.every()
+
+
 def chosen(only):
     """The named cells, and of those that are made every nth of each operator, beginning where its name says."""
     yield from cases.every()
@@ -284,7 +326,7 @@ def alone(room, only):
         result = np.load(room / "out.npy")
         part = share(case, result, took)
         size = result.nbytes + sum(v.nbytes for v in case.inputs.values())
-        line = f"{label:50} {page.shown(took):>10} {size / took / 1e9:8.2f} GB/s {case.work / took / 1e9:8.2f} GFLOP/s"
+        line = f"{label:50} {page.shown(took):>10} {size / took / 1e9:8.2f} GB/s {case.each * result.size / took / 1e9:8.2f} GFLOP/s"
         rows.append((9.99 if part is None else part, line))
         print(f"{line} share {rows[-1][0]:.3f}", flush=True)
     for part, line in sorted(rows, reverse=True)[-60:]:
@@ -322,12 +364,16 @@ def main():
             kept[key] = {"threads": OPTIONS.threads, "group": case.group, "name": case.name, "times": times,
                          "narrower": less, "share": part}
             cell = page.Cell(kept[key])
-            before = f" before {times[cell.fastest] / times['before']:.3f}" if cell.ratio and "before" in times else ""
+            before = f" before {times['relax'] / times['before'] * (cell.ratio or 1):.3f}" if "before" in times else ""
             print(f"{label:40} {page.shown(times['relax']):>10} {cell.fastest or '–':14} ratio {cell.ratio or 0:.3f}{before}"
                   + (f" without {', '.join(less)}" if less else "") + (f" share {part:.2f}" if part else ""),
                   flush=True)
             if not only:
                 KEPT.parent.mkdir(parents=True, exist_ok=True)
+                KEPT.write_text(json.dumps(kept))
+        if not left:
+            yardsticks(kept)
+            if not only:
                 KEPT.write_text(json.dumps(kept))
     cells = [page.Cell(k) for k in kept.values()]
     print(page.summary([c for c in cells if c.threads == OPTIONS.threads]))

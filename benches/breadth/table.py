@@ -173,7 +173,7 @@ def norms():
             yield Case("nn.group_norm", f"{what} {dtype}", f"nn.group_norm(%x, %g, %b, num_groups={groups})",
                        {"x": x, "g": g, "b": b})
             yield Case("nn.lrn", f"{what} {dtype}", "nn.lrn(%x, size=5)", {"x": x}, None,
-                       onnx("LRN", size=5, alpha=0.0001, beta=0.75, bias=2.0))
+                       onnx("LRN", size=5, alpha=0.0001, beta=0.75, bias=2.0), each=2 * 5)
             yield Case("nn.l2_normalize", f"{what} {dtype}", "nn.l2_normalize(%x, eps=0.001f, axis=[1])", {"x": x})
             yield Case("nn.bias_add", f"{what} {dtype}", "nn.bias_add(%x, %b)", {"x": x, "b": b})
             yield Case("nn.prelu", f"{what} {dtype}", "nn.prelu(%x, %b)", {"x": x, "b": b})
@@ -195,7 +195,7 @@ def windows():
                     layout = "N" + ("" if last else "C") + lay[5 - rank:] + ("C" if last else "")
                     axes = (0, *range(2, 2 + rank), 1)
                     x = array("x", dtype, *shape)
-                    x = np.ascontiguousarray(x.transpose(axes)) if last else x
+                    x = owned(x.transpose(axes)) if last else x
                     for op, k, s, p, more in [("max", 3, 2, 1, {}), ("avg", 3, 1, 1, {}), ("avg", 2, 2, 0, {"ceil_mode": 1}),
                                               ("max", 2, 1, 0, {"dilations": [2] * rank})]:
                         if op == "avg" and dtype not in FLOATS:
@@ -206,13 +206,14 @@ def windows():
                                     kernel_shape=[k] * rank, strides=[s] * rank, pads=[p] * 2 * rank, **more)
                         yield Case(f"nn.{op}_pool{rank}d", f"{what} {k}/{s} {'last ' if last else ''}{dtype}",
                                    f"nn.{op}_pool{rank}d(%x, pool_size={placed(rank, k)}, strides={placed(rank, s)}, "
-                                   f'padding={placed(rank, p)}, layout="{layout}"{text})', {"x": x}, None, node)
+                                   f'padding={placed(rank, p)}, layout="{layout}"{text})', {"x": x}, None, node, each=2 * k**rank)
                     for op in ("avg", "max"):
                         if op == "avg" and dtype not in FLOATS or what == "tiny" or rank == 3 and shape[2] < 4:
                             continue
                         out = [4, 4, 4][:rank]
                         yield Case(f"nn.adaptive_{op}_pool{rank}d", f"{what} {'last ' if last else ''}{dtype}",
-                                   f'nn.adaptive_{op}_pool{rank}d(%x, output_size={out}, layout="{layout}")', {"x": x})
+                                   f'nn.adaptive_{op}_pool{rank}d(%x, output_size={out}, layout="{layout}")', {"x": x},
+                                   each=2 * int(np.prod(shape[2:])) // 4**rank)
 
 
 def images():
@@ -224,7 +225,7 @@ def images():
                 for last in (False, True):
                     if dtype == "uint8" and method != "nearest_neighbor":
                         continue
-                    y = np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if last else x
+                    y = owned(x.transpose(0, 2, 3, 1)) if last else x
                     node = onnx("Resize" if not last else None, mode=method.split("_")[0], coordinate_transformation_mode=mode,
                                 nearest_mode="floor", **({"cubic_coeff_a": -0.5} if method == "cubic" else {}))
                     yield Case("image.resize2d", f"{what} {method} {'last ' if last else ''}{dtype}",
@@ -237,7 +238,8 @@ def images():
                 yield Case("image.grid_sample", f"{what} {dtype}", "image.grid_sample(%x, %grid)",
                            {"x": x, "grid": grid})
                 weight = array("w", dtype, c, 3, 3)
-                yield Case("image.dilation2d", f"{what} {dtype}", "image.dilation2d(%x, %w, padding=[1, 1])", {"x": x, "w": weight})
+                yield Case("image.dilation2d", f"{what} {dtype}", "image.dilation2d(%x, %w, padding=[1, 1])", {"x": x, "w": weight},
+                           each=2 * 9)
             yield Case("nn.upsampling", f"{what} {dtype}", "nn.upsampling(%x, scale_h=2f, scale_w=2f)", {"x": x})
 
 
@@ -249,12 +251,12 @@ def contractions():
             x, y = array("x", dtype, b, m, k), array("y", dtype, b, n, k)
             out = ', out_dtype="int32"' if dtype in ("int8", "uint8") else ""
             yield Case("nn.batch_matmul", f"{what} {dtype}", f"nn.batch_matmul(%x, %y, transpose_b=True{out})", {"x": x, "y": y},
-                       None if out else lambda x, y: x @ y.swapaxes(1, 2), work=2 * b * m * n * k)
-            x, y = x[0].copy(), np.ascontiguousarray(y[0].T)
+                       None if out else lambda x, y: x @ y.swapaxes(1, 2), each=2 * k)
+            x, y = x[0].copy(), owned(y[0].T)
             yield Case("nn.matmul", f"{what} {dtype}", f"nn.matmul(%x, %y, units={n}{out})", {"x": x, "y": y},
-                       None if out else lambda x, y: x @ y, onnx(None if out else "MatMul"), work=2 * m * n * k)
+                       None if out else lambda x, y: x @ y, onnx(None if out else "MatMul"), each=2 * k)
             yield Case("nn.dense", f"{what} {dtype}", f"nn.dense(%x, %y, units={n}{out})", {"x": x, "y": y.T.copy()},
-                       None if out else lambda x, y: x @ y.T, onnx(None if out else "Gemm", transB=1), work=2 * m * n * k)
+                       None if out else lambda x, y: x @ y.T, onnx(None if out else "Gemm", transB=1), each=2 * k)
     forms = [("1×1", 1, 1, 1, 1), ("3×3", 3, 1, 1, 1), ("stride 2", 3, 2, 1, 1), ("dilated", 3, 1, 2, 1), ("groups", 3, 1, 1, 4),
              ("depthwise", 3, 1, 1, 0)]
     for dtype in FLOATS + ["int32"]:
@@ -266,20 +268,19 @@ def contractions():
                     x, w = array("x", dtype, *shape), array("w", dtype, c, c // g, *[k] * rank)
                     spatial = "DHW"[3 - rank:]
                     if last:
-                        x = np.ascontiguousarray(np.moveaxis(x, 1, -1))
-                        w = np.ascontiguousarray(w.transpose(*range(2, 2 + rank), 1, 0))
+                        x = owned(np.moveaxis(x, 1, -1))
+                        w = owned(w.transpose(*range(2, 2 + rank), 1, 0))
                         if g == c:
-                            w = np.ascontiguousarray(w.swapaxes(-1, -2))
+                            w = owned(w.swapaxes(-1, -2))
                     filters = (spatial + ("OI" if g == c else "IO")) if last else "OI" + spatial
                     pad = d * (k // 2)
-                    places = np.prod(shape[2:]) // s**rank * shape[0]
                     yield Case(f"nn.conv{rank}d", f"{form} {'last ' if last else ''}{dtype}",
                                f"nn.conv{rank}d(%x, %w, kernel_size={placed(rank, k)}, strides={placed(rank, s)}, "
                                f"padding={placed(rank, pad)}, dilation={placed(rank, d)}, channels={c}, groups={g}, "
                                f'data_layout="{"N" + spatial + "C" if last else "NC" + spatial}", kernel_layout="{filters}")',
                                {"x": x, "w": w}, None,
                                onnx("Conv" if not last else None, strides=[s] * rank, pads=[pad] * 2 * rank, dilations=[d] * rank,
-                                    group=g), work=2 * int(places) * c * (c // g) * k**rank)
+                                    group=g), each=2 * (c // g) * k**rank)
         for rank, shape in [(1, (4, 64, 500)), (2, (1, 32, 28, 28)), (3, (1, 16, 8, 8, 8))]:
             c = shape[1]
             x, w = array("x", dtype, *shape), array("w", dtype, c, c, *[4] * rank)
@@ -287,11 +288,11 @@ def contractions():
                        f"nn.conv{rank}d_transpose(%x, %w, kernel_size={placed(rank, 4)}, strides={placed(rank, 2)}, "
                        f"padding={placed(rank, 1)}, channels={c})", {"x": x, "w": w}, None,
                        onnx("ConvTranspose", strides=[2] * rank, pads=[1] * 2 * rank),
-                       work=2 * int(np.prod(shape[2:])) * shape[0] * c * c * 4**rank)
+                       each=2 * c * 2**rank)
         x, w = array("x", dtype, 1, 8, 28, 28, 8), array("w", dtype, 8, 8, 3, 3, 8, 8)
         yield Case("nn.contrib_conv2d_NCHWc", dtype,
                    'nn.contrib_conv2d_NCHWc(%x, %w, kernel_size=[3, 3], padding=[1, 1], channels=64, data_layout="NCHW8c", '
-                   'kernel_layout="OIHW8i8o", out_layout="NCHW8c")', {"x": x, "w": w}, work=2 * 784 * 64 * 64 * 9)
+                   'kernel_layout="OIHW8i8o", out_layout="NCHW8c")', {"x": x, "w": w}, each=2 * 64 * 9)
         for equation, a, b in [("ij,jk->ik", (200, 300), (300, 250)), ("ij,ij->i", (512, 1024), (512, 1024)), ("i,j->ij", (700,), (800,)),
                                ("bij,bjk->bik", (16, 64, 50), (16, 50, 70)), ("ijk,jil->kl", (32, 40, 60), (40, 32, 50)),
                                ("bhqd,bkhd->bhqk", (4, 8, 64, 32), (4, 64, 8, 32)), ("ij,j->i", (1024, 1024), (1024,)),
@@ -300,7 +301,7 @@ def contractions():
             sizes = dict(zip(equation.split("->")[0].replace(",", ""), a + b))
             yield Case("einsum", f"{equation} {dtype}", f'einsum((%x, %y), equation="{equation}")', {"x": x, "y": y},
                        lambda x, y, e=equation: np.einsum(e, x, y, optimize=True), onnx("Einsum", equation=equation),
-                       work=2 * int(np.prod(list(sizes.values()))))
+                       each=2 * int(np.prod([n for k, n in sizes.items() if k not in equation.split("->")[1]])))
 
 
 def movement():
@@ -394,6 +395,12 @@ def indexed():
                            f'one_hot(%i, %on, %off, depth={depth}, axis={axis}, dtype="{dtype}")', {"i": i, "on": on, "off": off})
 
 
+def distinct(x):
+    """The distinct elements in order, with zeros behind."""
+    found = np.unique(x)
+    return np.pad(found, (0, x.size - found.size))
+
+
 def ordered():
     for dtype in ["float64", "float32", "float16", "int64", "int32", "int8", "uint8"]:
         for what, (shape, axes) in REDUCED.items():
@@ -406,7 +413,7 @@ def ordered():
                        extra=[("k", np.array([k]))])
         for count in (100, 100000):
             x = array("x", dtype, count, low=-1000 if dtype != "int8" else -100, high=100)
-            yield Case("unique", f"{count} {dtype}", "unique(%x, sorted=True).0", {"x": x})
+            yield Case("unique", f"{count} {dtype}", "unique(%x, sorted=True).0", {"x": x}, distinct)
             s, v = np.sort(array("s", dtype, 10000, low=-100, high=100)), x
             yield Case("searchsorted", f"{count} {dtype}", "searchsorted(%s, %v)", {"s": s, "v": v},
                        lambda s, v: np.searchsorted(s, v).astype("int32"))

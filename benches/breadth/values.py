@@ -29,18 +29,18 @@ def narrowed(v):
 
 def owned(x):
     """An array with memory of its own, as every other system makes it: not a view of one that is contiguous as it is."""
-    return np.array(x, order="C")
+    return np.array(x, order="C", subok=True)
 
 
 class Case:
     """`body` is that of a function over the inputs by name, `items` what stands beside it; `node` is (operator, attributes) of ONNX over the same
-    inputs and the constants `extra` (none, named "", where one is left out); `work` says how many additions and
-    multiplications a contraction takes."""
+    inputs and the constants `extra` (none, named "", where one is left out); `each` says how many operations an element of
+    a contraction's or a window's result takes, two for each product that is added and for each element of a window."""
 
-    def __init__(self, group, name, body, inputs, reference=None, node=None, extra=(), work=0, items=""):
+    def __init__(self, group, name, body, inputs, reference=None, node=None, extra=(), each=0, items=""):
         self.items = items
         self.group, self.name, self.body, self.inputs = group, name, body, inputs
-        self.reference, self.node, self.extra, self.work = reference, node, extra, work
+        self.reference, self.node, self.extra, self.each = reference, node, extra, each
 
     def telling(self):
         """The case with operands that a narrower type cannot tell apart; `None` where no operand has 64 bits. What is
@@ -48,7 +48,7 @@ class Case:
         if not any(v.dtype in (np.float64, np.int64) for k, v in self.inputs.items() if k != "i"):
             return None
         inputs = {k: v if k == "i" else beyond(v) for k, v in self.inputs.items()}
-        return Case(self.group, self.name, self.body, inputs, self.reference, self.node, self.extra, self.work, self.items)
+        return Case(self.group, self.name, self.body, inputs, self.reference, self.node, self.extra, self.each, self.items)
 
     def relay(self):
         def ty(v):

@@ -11,7 +11,7 @@ use relax_runtime::kernels::pick::RxPick;
 fn table(random: &mut Random, n: usize, step: i64, reach: i64) -> Vec<i64> {
     let at = |i: i64| i.rem_euclid(reach) * step;
     let n = n as i64;
-    match random.below(6) {
+    match random.below(7) {
         0 => (0..n).map(at).collect(),
         1 => (0..n)
             .map(|i| if i < 2 || i >= n - 1 { -1 } else { at(i) })
@@ -19,6 +19,9 @@ fn table(random: &mut Random, n: usize, step: i64, reach: i64) -> Vec<i64> {
         2 => (0..n).map(|i| at((i - 2).clamp(0, reach - 1))).collect(),
         3 => (0..n).map(|i| at(n - 1 - i)).collect(),
         4 => (0..n).map(|i| at(i / 2)).collect(),
+        5 => (0..n)
+            .map(|i| if i % 3 == 0 { at(i / 3) } else { -1 })
+            .collect(),
         _ => (0..n)
             .map(|_| at(random.below(reach as usize) as i64))
             .collect(),

@@ -189,20 +189,34 @@ fn by_channels_last(s: &Priced<'_>, t: &Known, (first, last): (f64, f64)) -> Opt
     Some(CALL + t.elements() * if at_end { few * last } else { first })
 }
 
-/// Each output is one input: rows of all channels are copied, single elements are gathered.
+/// Each output is one input: rows of all channels are copied, short runs are shuffled.
 pub fn repeated(s: &Priced<'_>) -> Option<f64> {
-    by_channels_last(s, s.results.first()?, (1.6, 0.1))
+    by_channels_last(s, s.results.first()?, (0.2, 0.1))
 }
 /// Each output is computed from the inputs around a position, which is determined once for all
 /// channels or for each.
 pub fn interpolated(s: &Priced<'_>) -> Option<f64> {
     by_channels_last(s, s.results.first()?, (3.9, 0.75))
 }
-/// Windows of different sizes, unless there is only one.
+/// Windows, which are copied beside each other where their sizes differ. Where channels are first,
+/// those that are wide are reduced row by row, each with a beginning and an end.
 pub fn tiled(s: &Priced<'_>) -> Option<f64> {
-    let one = pair(s.attrs, "output_size") == Some([1.0; 2]);
-    let first = if one { 0.12 } else { 3.0 };
-    by_channels_last(s, s.operands.first()?, (first, 0.25))
+    let data = s.operands.first()?;
+    let layout = Layout::parse(text(s.attrs, "layout"))?;
+    let out = pair(s.attrs, "output_size")?;
+    let mut window = [1.0; 2];
+    for ((axis, size), out) in ['H', 'W'].into_iter().zip(&mut window).zip(out) {
+        *size = *data.extents.get(layout.position(axis)?)? as f64 / out.max(1.0);
+    }
+    let [high, wide] = window;
+    let even = high.fract() == 0.0 && wide.fract() == 0.0;
+    let apart = if wide > 8.0 {
+        150.0 / (high * wide) + 8.0 / wide
+    } else {
+        0.0
+    };
+    let first = apart + if even { 0.1 } else { 1.0 };
+    by_channels_last(s, data, (first, 0.25))
 }
 
 /// Operators along an axis that have a kernel if that axis is the last one.

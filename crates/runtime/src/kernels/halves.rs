@@ -4,6 +4,10 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
+use super::combiner::Combiner;
+#[cfg(target_arch = "x86_64")]
+mod vectors;
+
 #[cfg(target_arch = "x86_64")]
 use super::narrowing::dispatch_narrowing;
 use super::simd::{Isa, isa};
@@ -99,6 +103,14 @@ pub(super) enum Pair {
     Min,
     /// `a > b ? a : b`.
     Max,
+    /// `a == b`, a truth value as those that follow.
+    Eq,
+    /// `a != b`.
+    Ne,
+    /// `a < b`.
+    Lt,
+    /// `a <= b`.
+    Le,
 }
 
 /// An operand for a row of elements.
@@ -112,22 +124,52 @@ pub(super) enum Operand {
     Number(f32),
 }
 
-/// Computes `n` elements of float16, or of bfloat16 (`brain`), in float32 and rounds them.
+/// Computes `n` elements of float16, or of bfloat16 (`brain`), in float32 and rounds them, or
+/// compares them.
 ///
 /// # Safety
-/// The processor is [`known`]; operands have `n` elements or one, and `to` has `n`, which overlap none that are read later.
-pub(super) unsafe fn pairs(brain: bool, pair: Pair, n: usize, [a, b]: [Operand; 2], to: *mut u16) {
+/// The processor is [`known`]; operands have `n` elements or one, and `to` has `n` (truth values of
+/// comparisons), which overlap none that are read later.
+pub(super) unsafe fn pairs(brain: bool, pair: Pair, n: usize, [a, b]: [Operand; 2], to: *mut u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: all have `n` elements.
     unsafe {
         use vectors::pairs;
         dispatch_narrowing!(
             brain,
-            pairs(pair: Pair, n: usize, a: Operand, b: Operand, to: *mut u16)
+            pairs(pair: Pair, n: usize, a: Operand, b: Operand, to: *mut u8)
         );
     }
     let _ = (brain, pair, n, a, b, to);
 }
+
+/// Combines `n` elements of float16, or of bfloat16 (`brain`), with sums in float32: each with its
+/// own, or with `fold` those that are [`FOLDED`] apart with one.
+///
+/// # Safety
+/// The processor is [`known`]; `x` has `n` elements, and `sums` as many, or [`FOLDED`].
+pub(super) unsafe fn combined(
+    brain: bool,
+    fold: bool,
+    combiner: Combiner,
+    n: usize,
+    x: *const u16,
+    sums: *mut f32,
+) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: all have `n` elements.
+    unsafe {
+        use vectors::combined;
+        dispatch_narrowing!(
+            brain,
+            combined(fold: bool, combiner: Combiner, n: usize, x: *const u16, sums: *mut f32)
+        );
+    }
+    let _ = (brain, fold, combiner, n, x, sums);
+}
+
+/// The sums that a line is folded onto.
+pub(super) const FOLDED: usize = 64;
 
 /// What running results of adjacent lines do with the next element of each.
 #[derive(Clone, Copy)]
@@ -138,16 +180,20 @@ pub(super) struct Running {
     pub product: bool,
     /// Results exclude the element at their own position.
     pub outside: bool,
+    /// The elements of a line.
+    pub steps: usize,
+    /// How far those of a line are apart.
+    pub apart: usize,
 }
 
-/// Adds an element of each of `n` lines to `sums`, which are rounded, or multiplies them with it, and
-/// writes the result of each.
+/// Adds the elements of each of `n` adjacent lines to its sum, one after the other, or multiplies
+/// it with them, rounds each sum and writes it.
 ///
 /// # Safety
-/// The processor is [`known`]; all have `n` elements and do not overlap.
+/// The processor is [`known`]; all have `n` lines of as many elements and do not overlap.
 pub(super) unsafe fn running(r: Running, n: usize, x: *const u16, sums: *mut f32, y: *mut u16) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: all have `n` elements.
+    // SAFETY: all have `n` lines.
     unsafe {
         use vectors::running;
         dispatch_narrowing!(
@@ -164,173 +210,6 @@ pub(super) fn known() -> bool {
     return isa() >= Isa::Avx2;
     #[cfg(not(target_arch = "x86_64"))]
     false
-}
-
-/// Vectors of narrow floats.
-#[cfg(target_arch = "x86_64")]
-mod vectors {
-    use super::{Operand, Pair, Running};
-    use crate::kernels::narrowing::Narrowing;
-
-    /// The most lanes of a vector.
-    const LANES: usize = 16;
-
-    /// See [`super::pairs`].
-    #[inline(always)]
-    pub unsafe fn pairs<S: Narrowing, const BRAIN: bool>(
-        pair: Pair,
-        n: usize,
-        a: Operand,
-        b: Operand,
-        to: *mut u16,
-    ) {
-        macro_rules! number {
-            ($operand:ident) => {
-                match $operand {
-                    Operand::Lies(_) => S::splat(0.0),
-                    Operand::One(at) => S::widened_one::<BRAIN>(at),
-                    Operand::Number(x) => S::splat(x),
-                }
-            };
-        }
-        macro_rules! vector {
-            ($operand:ident, $number:ident, $i:expr) => {
-                match $operand {
-                    Operand::Lies(at) => S::widened::<BRAIN>(at.add($i)),
-                    _ => $number,
-                }
-            };
-        }
-        macro_rules! each {
-            ($op:ident) => {{
-                // In registers: what lies in an array of vectors goes through memory.
-                let (left, right) = (number!(a), number!(b));
-                let mut i = 0;
-                while i + S::LANES <= n {
-                    let y = vector!(a, left, i).$op(vector!(b, right, i));
-                    y.narrow::<BRAIN>(to.add(i));
-                    i += S::LANES;
-                }
-                if i < n {
-                    let mut lines = [[0u16; LANES]; 3];
-                    for (line, operand) in lines.iter_mut().zip([a, b]) {
-                        if let Operand::Lies(at) = operand {
-                            std::ptr::copy_nonoverlapping(at.add(i), line.as_mut_ptr(), n - i);
-                        }
-                    }
-                    let [a, b] = [(a, 0), (b, 1)].map(|(operand, k)| match operand {
-                        Operand::Lies(_) => Operand::Lies(lines[k].as_ptr()),
-                        other => other,
-                    });
-                    let y = vector!(a, left, 0).$op(vector!(b, right, 0));
-                    y.narrow::<BRAIN>(lines[2].as_mut_ptr());
-                    std::ptr::copy_nonoverlapping(lines[2].as_ptr(), to.add(i), n - i);
-                }
-            }};
-        }
-        // SAFETY: all have `n` elements, and a vector at `i` ends at most there.
-        unsafe {
-            match pair {
-                Pair::Add => each!(add),
-                Pair::Sub => each!(sub),
-                Pair::Mul => each!(mul),
-                Pair::Div => each!(div),
-                Pair::Min => each!(min),
-                Pair::Max => each!(max),
-            }
-        }
-    }
-
-    /// See [`super::running`].
-    #[inline(always)]
-    pub unsafe fn running<S: Narrowing, const BRAIN: bool>(
-        r: Running,
-        n: usize,
-        x: *const u16,
-        sums: *mut f32,
-        y: *mut u16,
-    ) {
-        let (mut sum, mut lines) = ([0.0f32; LANES], [[0u16; LANES]; 2]);
-        let mut i = 0;
-        while i < n {
-            let left = n - i;
-            // SAFETY: all have `n` elements; what is left is a vector of its own.
-            let (mut at, mut run, mut to) = unsafe { (x.add(i), sums.add(i), y.add(i)) };
-            // SAFETY: all have `n` elements; what is left is a vector of its own.
-            unsafe {
-                if left < S::LANES {
-                    std::ptr::copy_nonoverlapping(at, lines[0].as_mut_ptr(), left);
-                    std::ptr::copy_nonoverlapping(run, sum.as_mut_ptr(), left);
-                    (at, run) = (lines[0].as_ptr(), sum.as_mut_ptr());
-                    to = lines[1].as_mut_ptr();
-                }
-            }
-            // SAFETY: all have `n` elements; what is left is a vector of its own.
-            let (before, element) = unsafe { (S::load(run), S::widened::<BRAIN>(at)) };
-            let after = match r.product {
-                true => before.mul(element),
-                false => before.add(element),
-            };
-            // SAFETY: all have `n` elements; what is left is a vector of its own.
-            unsafe {
-                if r.outside {
-                    before.narrow::<BRAIN>(to);
-                    after.rounded::<BRAIN>().store(run);
-                } else {
-                    after.narrow::<BRAIN>(to);
-                    S::widened::<BRAIN>(to).store(run);
-                }
-                if left < S::LANES {
-                    std::ptr::copy_nonoverlapping(run.cast_const(), sums.add(i), left);
-                    std::ptr::copy_nonoverlapping(to.cast_const(), y.add(i), left);
-                }
-            }
-            i += S::LANES;
-        }
-    }
-
-    /// `$to[i] = $value` of `$v`, the elements of `$from` from `i` on: whole vectors, and what is
-    /// left in lines of its own.
-    macro_rules! all {
-        ($n:ident, $from:ident: $a:ty, $to:ident: $b:ty, |$v:ident, $out:ident| $put:expr) => {{
-            let mut i = 0;
-            while i + S::LANES <= $n {
-                let ($v, $out) = ($from.add(i), $to.add(i));
-                $put;
-                i += S::LANES;
-            }
-            if i < $n && $n >= S::LANES {
-                // The last vector overlaps the one before: what was rounded stays what it is.
-                let i = $n - S::LANES;
-                let ($v, $out) = ($from.add(i), $to.add(i));
-                $put;
-            } else if i < $n {
-                let (mut a, mut b) = ([<$a>::default(); LANES], [<$b>::default(); LANES]);
-                std::ptr::copy_nonoverlapping($from.add(i), a.as_mut_ptr(), $n - i);
-                let ($v, $out) = (a.as_ptr(), b.as_mut_ptr());
-                $put;
-                std::ptr::copy_nonoverlapping(b.as_ptr(), $to.add(i), $n - i);
-            }
-        }};
-    }
-
-    #[inline(always)]
-    pub unsafe fn widened<S: Narrowing, const BRAIN: bool>(n: usize, x: *const u16, y: *mut f32) {
-        // SAFETY: both have `n` elements.
-        unsafe { all!(n, x: u16, y: f32, |v, out| S::widened::<BRAIN>(v).store(out)) };
-    }
-
-    #[inline(always)]
-    pub unsafe fn narrowed<S: Narrowing, const BRAIN: bool>(n: usize, x: *const f32, y: *mut u16) {
-        // SAFETY: as above.
-        unsafe { all!(n, x: f32, y: u16, |v, out| S::load(v).narrow::<BRAIN>(out)) };
-    }
-
-    #[inline(always)]
-    pub unsafe fn rounded<S: Narrowing, const BRAIN: bool>(n: usize, x: *const f32, y: *mut f32) {
-        // SAFETY: as above.
-        unsafe { all!(n, x: f32, y: f32, |v, out| S::load(v).rounded::<BRAIN>().store(out)) };
-    }
 }
 
 #[cfg(test)]
@@ -360,6 +239,13 @@ mod tests {
             (Pair::Min, |a, b| if a < b { a } else { b }),
             (Pair::Max, |a, b| if a > b { a } else { b }),
         ];
+        type Test = fn(&f32, &f32) -> bool;
+        let tests: [(Pair, Test); 4] = [
+            (Pair::Eq, f32::eq),
+            (Pair::Ne, f32::ne),
+            (Pair::Lt, f32::lt),
+            (Pair::Le, f32::le),
+        ];
         for (brain, (pair, op)) in [true, false].into_iter().flat_map(|b| ops.map(|o| (b, o))) {
             for (b, other) in [
                 (Operand::Lies(y.as_ptr()), None),
@@ -369,7 +255,7 @@ mod tests {
                 let mut z = vec![0u16; n];
                 let both = [Operand::Lies(x.as_ptr()), b];
                 // SAFETY: all have as many elements.
-                unsafe { pairs(brain, pair, n, both, z.as_mut_ptr()) };
+                unsafe { pairs(brain, pair, n, both, z.as_mut_ptr().cast()) };
                 for i in 0..n {
                     let value = op(wide(brain, x[i]), other.unwrap_or(wide(brain, y[i])));
                     let wanted = match brain {
@@ -379,8 +265,79 @@ mod tests {
                     let nan = value.is_nan() && wide(brain, z[i]).is_nan();
                     assert!(z[i] == wanted || nan, "{brain} {pair:?} {i}");
                 }
+                for (test, holds) in tests {
+                    let mut z = vec![7u8; n];
+                    // SAFETY: all have as many elements.
+                    unsafe { pairs(brain, test, n, both, z.as_mut_ptr()) };
+                    for i in 0..n {
+                        let wanted = holds(&wide(brain, x[i]), &other.unwrap_or(wide(brain, y[i])));
+                        assert_eq!(z[i], u8::from(wanted), "{brain} {test:?} {i}");
+                    }
+                }
             }
         }
+    }
+
+    /// Sums of each column, and of each line, are those of float32, rounded nowhere.
+    #[test]
+    fn narrow_floats_are_combined_as_float32() {
+        if !known() {
+            return;
+        }
+        let x: Vec<u16> = (0..1000u32)
+            .map(|i| (0x3c00 + i * 37 % 777) as u16)
+            .collect();
+        for (brain, n) in [(false, 1000), (true, 997), (true, 64), (false, 7)] {
+            for combiner in [
+                Combiner::Sum,
+                Combiner::Max,
+                Combiner::Min,
+                Combiner::Product,
+            ] {
+                let with = |a: f32, b: f32| match combiner {
+                    Combiner::Product => a * b,
+                    Combiner::Max => a.max(b),
+                    Combiner::Min => a.min(b),
+                    _ => a + b,
+                };
+                for fold in [false, true] {
+                    let mut sums = vec![1.25f32; if fold { FOLDED } else { n }];
+                    let mut wanted = sums.clone();
+                    for (i, &x) in x[..n].iter().enumerate() {
+                        let at = if fold { i % FOLDED } else { i };
+                        let value = match brain {
+                            true => bf16::from_bits(x).to_f32(),
+                            false => f16::from_bits(x).to_f32(),
+                        };
+                        wanted[at] = with(wanted[at], value);
+                    }
+                    // SAFETY: there are `n` elements, and as many sums or those that are folded
+                    // onto.
+                    unsafe { combined(brain, fold, combiner, n, x.as_ptr(), sums.as_mut_ptr()) };
+                    assert_eq!(sums, wanted, "{brain} {n} {combiner:?} {fold}");
+                }
+            }
+        }
+    }
+
+    /// Subnormal numbers among others are not lost where the processor rounds to bfloat16 itself,
+    /// and other processors round the same.
+    #[test]
+    fn every_processor_rounds_alike() {
+        let x: Vec<f32> = (0..1u32 << 20)
+            .map(|i| f32::from_bits(i.wrapping_mul(2_654_435_761) >> (i % 11)))
+            .collect();
+        for allowed in [true, false] {
+            crate::kernels::simd::isa();
+            crate::kernels::simd::set_rounds(allowed);
+            let mut y = vec![0u16; x.len()];
+            // SAFETY: both have as many elements.
+            unsafe { narrowed(true, x.len(), x.as_ptr(), y.as_mut_ptr()) };
+            for (x, y) in x.iter().zip(&y) {
+                assert_eq!(*y, bf16::from_f32(*x).to_bits(), "{x:e}");
+            }
+        }
+        crate::kernels::simd::set_rounds(isa() == Isa::Avx512);
     }
 
     /// In one pass, for every count of elements that are left over.

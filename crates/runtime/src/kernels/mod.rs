@@ -38,6 +38,7 @@ pub mod reduce;
 pub mod requantize;
 pub mod rows;
 mod scratch;
+mod shuffled;
 pub mod simd;
 mod small;
 pub mod strided;

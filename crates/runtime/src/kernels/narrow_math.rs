@@ -55,8 +55,8 @@ mod strips {
     /// The most lanes of a vector.
     const LANES: usize = 16;
 
-    /// See [`super::run`]. Which narrow float it is, is asked for each vector: code for each of them
-    /// would be twice as much.
+    /// See [`super::run`]. Which narrow float it is, is asked for each vector: code for each of
+    /// them would be twice as much.
     #[inline(always)]
     pub unsafe fn strip<S: Narrowing>(
         math: Math,
@@ -65,17 +65,22 @@ mod strips {
         x: *const u16,
         y: *mut u16,
     ) {
+        // Fewer than a vector are computed in lines of their own.
+        let mut lines = [[0u16; LANES]; 2];
+        let (mut given, mut made) = (x, y);
+        if n < S::LANES {
+            // SAFETY: `x` has `n` elements, fewer than a line.
+            unsafe { std::ptr::copy_nonoverlapping(x, lines[0].as_mut_ptr(), n) };
+            (given, made) = (lines[0].as_ptr(), lines[1].as_mut_ptr());
+        }
+        let count = n.max(S::LANES);
         macro_rules! each {
             (|$v:ident| $value:expr) => {{
                 let mut i = 0;
-                while i < n {
-                    let part = (n - i).min(S::LANES);
-                    let (mut from, mut to) = (x.add(i), y.add(i));
-                    let mut lines = [[0u16; LANES]; 2];
-                    if part < S::LANES {
-                        std::ptr::copy_nonoverlapping(from, lines[0].as_mut_ptr(), part);
-                        (from, to) = (lines[0].as_ptr(), lines[1].as_mut_ptr());
-                    }
+                while i < count {
+                    // The last vector overlaps the one before: operands are not overwritten.
+                    let at = i.min(count - S::LANES);
+                    let (from, to) = (given.add(at), made.add(at));
                     let $v = match brain {
                         true => S::widened::<true>(from),
                         false => S::widened::<false>(from),
@@ -85,10 +90,7 @@ mod strips {
                         true => value.narrow::<true>(to),
                         false => value.narrow::<false>(to),
                     }
-                    if part < S::LANES {
-                        std::ptr::copy_nonoverlapping(lines[1].as_ptr(), y.add(i), part);
-                    }
-                    i += part;
+                    i += S::LANES;
                 }
             }};
         }
@@ -112,6 +114,9 @@ mod strips {
                 Math::Asinh | Math::Acosh | Math::Atanh => each!(|v| logs::area(v, math)),
                 // No other is known.
                 _ => {}
+            }
+            if n < S::LANES {
+                std::ptr::copy_nonoverlapping(lines[1].as_ptr(), y, n);
             }
         }
     }

@@ -1,7 +1,8 @@
 //! Vectors of narrow floats, held as float32.
 
-use super::simd::{Avx2, Avx512, Simd};
+use super::simd::{Avx2, Avx512, Simd, rounds};
 use half::{bf16, f16};
+use std::arch::asm;
 use std::arch::x86_64::*;
 
 /// Vectors that convert float16, or with `BRAIN` bfloat16.
@@ -12,10 +13,17 @@ use std::arch::x86_64::*;
 pub(super) unsafe trait Narrowing: Simd {
     /// Reads all lanes, unaligned.
     unsafe fn widened<const BRAIN: bool>(from: *const u16) -> Self;
+    /// Reads the first `n` lanes, fewer than all; the others are 0.
+    unsafe fn widened_part<const BRAIN: bool>(from: *const u16, n: usize) -> Self;
     /// Writes all lanes, unaligned, each rounded to nearest even.
     unsafe fn narrow<const BRAIN: bool>(self, to: *mut u16);
     /// Returns what reading gives of what was written.
     unsafe fn rounded<const BRAIN: bool>(self) -> Self;
+    /// [`Narrowing::narrow`] and [`Narrowing::rounded`] at once.
+    unsafe fn put<const BRAIN: bool>(self, to: *mut u16) -> Self;
+    /// Writes whether each lane and that of `b` compare so (a predicate of comparisons in AVX), as
+    /// truth values.
+    unsafe fn test<const PREDICATE: i32>(self, b: Self, to: *mut u8);
     /// All lanes the one that is read.
     #[inline(always)]
     unsafe fn widened_one<const BRAIN: bool>(from: *const u16) -> Self {
@@ -45,6 +53,16 @@ unsafe impl Narrowing for Avx2 {
     }
 
     #[inline(always)]
+    unsafe fn widened_part<const BRAIN: bool>(from: *const u16, n: usize) -> Self {
+        // SAFETY: `n` elements can be read, fewer than eight.
+        unsafe {
+            let mut line = [0u16; 8];
+            std::ptr::copy_nonoverlapping(from, line.as_mut_ptr(), n);
+            Self::widened::<BRAIN>(line.as_ptr())
+        }
+    }
+
+    #[inline(always)]
     unsafe fn narrow<const BRAIN: bool>(self, to: *mut u16) {
         // SAFETY: `to` has room for eight elements.
         unsafe {
@@ -67,6 +85,29 @@ unsafe impl Narrowing for Avx2 {
                 true => _mm256_castsi256_ps(_mm256_slli_epi32::<16>(brain(self.0))),
                 false => _mm256_cvtph_ps(_mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(self.0)),
             })
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn put<const BRAIN: bool>(self, to: *mut u16) -> Self {
+        // SAFETY: `to` has room for eight elements.
+        unsafe {
+            self.narrow::<BRAIN>(to);
+            Self::widened::<BRAIN>(to)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn test<const PREDICATE: i32>(self, b: Self, to: *mut u8) {
+        // SAFETY: `to` has room for eight elements.
+        unsafe {
+            let all = _mm256_castps_si256(_mm256_cmp_ps::<PREDICATE>(self.0, b.0));
+            let ones = _mm256_srli_epi32::<31>(all);
+            let halves = _mm_packs_epi32(
+                _mm256_castsi256_si128(ones),
+                _mm256_extracti128_si256::<1>(ones),
+            );
+            _mm_storel_epi64(to.cast(), _mm_packs_epi16(halves, halves));
         }
     }
 }
@@ -93,12 +134,18 @@ unsafe impl Narrowing for Avx512 {
     #[inline(always)]
     unsafe fn widened<const BRAIN: bool>(from: *const u16) -> Self {
         // SAFETY: sixteen elements can be read.
+        unsafe { Avx512(numbers::<BRAIN>(_mm256_loadu_si256(from.cast()))) }
+    }
+
+    #[inline(always)]
+    unsafe fn widened_part<const BRAIN: bool>(from: *const u16, n: usize) -> Self {
+        // SAFETY: `n` elements can be read, fewer than sixteen.
         unsafe {
-            let x = _mm256_loadu_si256(from.cast());
-            Avx512(match BRAIN {
-                true => _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(x))),
-                false => _mm512_cvtph_ps(x),
-            })
+            let mask = (1u16 << n) - 1;
+            Avx512(numbers::<BRAIN>(_mm256_maskz_loadu_epi16(
+                mask,
+                from.cast(),
+            )))
         }
     }
 
@@ -106,11 +153,7 @@ unsafe impl Narrowing for Avx512 {
     unsafe fn narrow<const BRAIN: bool>(self, to: *mut u16) {
         // SAFETY: `to` has room for sixteen elements.
         unsafe {
-            let bits = match BRAIN {
-                true => _mm512_cvtepi32_epi16(brains(self.0)),
-                false => _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(self.0),
-            };
-            _mm256_storeu_si256(to.cast(), bits);
+            _mm256_storeu_si256(to.cast(), bits::<BRAIN>(self.0));
         }
     }
 
@@ -118,11 +161,71 @@ unsafe impl Narrowing for Avx512 {
     unsafe fn rounded<const BRAIN: bool>(self) -> Self {
         // SAFETY: arithmetic of vectors.
         unsafe {
-            Avx512(match BRAIN {
-                true => _mm512_castsi512_ps(_mm512_slli_epi32::<16>(brains(self.0))),
-                false => _mm512_cvtph_ps(_mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(self.0)),
-            })
+            let bits = bits::<BRAIN>(self.0);
+            Avx512(numbers::<BRAIN>(bits))
         }
+    }
+
+    #[inline(always)]
+    unsafe fn put<const BRAIN: bool>(self, to: *mut u16) -> Self {
+        // SAFETY: `to` has room for sixteen elements.
+        unsafe {
+            let bits = bits::<BRAIN>(self.0);
+            _mm256_storeu_si256(to.cast(), bits);
+            Avx512(numbers::<BRAIN>(bits))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn test<const PREDICATE: i32>(self, b: Self, to: *mut u8) {
+        // SAFETY: `to` has room for sixteen elements.
+        unsafe {
+            let mask = _mm512_cmp_ps_mask::<PREDICATE>(self.0, b.0);
+            _mm_storeu_si128(to.cast(), _mm_maskz_set1_epi8(mask, 1));
+        }
+    }
+}
+
+/// The float32 that narrow floats are.
+#[inline(always)]
+unsafe fn numbers<const BRAIN: bool>(bits: __m256i) -> __m512 {
+    // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
+    unsafe {
+        match BRAIN {
+            true => _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(bits))),
+            false => _mm512_cvtph_ps(bits),
+        }
+    }
+}
+
+/// The nearest bfloat16 of each lane, by an instruction of AVX512-BF16, which whole functions would
+/// have to enable to use it by name.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn rounded_at_once(x: __m512) -> __m256i {
+    let y: __m256i;
+    // SAFETY: the caller has asked the processor; registers are all that it touches.
+    unsafe {
+        asm!("vcvtneps2bf16 {y}, {x}", x = in(zmm_reg) x, y = lateout(ymm_reg) y,
+            options(pure, nomem, nostack, preserves_flags));
+    }
+    y
+}
+
+/// The nearest narrow float of each lane.
+#[inline(always)]
+unsafe fn bits<const BRAIN: bool>(x: __m512) -> __m256i {
+    // SAFETY: arithmetic of vectors, whose instruction set the callers enable; the instruction that
+    // is written out only runs where the processor has it.
+    unsafe {
+        if !BRAIN {
+            return _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x);
+        }
+        // It takes subnormal numbers for 0.
+        if rounds() && _mm512_fpclass_ps_mask::<0x20>(x) == 0 {
+            return rounded_at_once(x);
+        }
+        _mm512_cvtepi32_epi16(brains(x))
     }
 }
 

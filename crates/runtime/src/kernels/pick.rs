@@ -5,10 +5,12 @@
 //! copied as a whole.
 
 use std::ffi::c_void;
+use std::mem::MaybeUninit;
 
 use crate::c_structure;
 use crate::context::{RxContext, Status};
 use crate::kernels::scratch::Scratch;
+use crate::kernels::shuffled::{Piece, Shuffle};
 use crate::kernels::strided::copy_row;
 use crate::threads::{Grain, Share};
 
@@ -23,6 +25,10 @@ const FEW: usize = 16;
 const HOLE: usize = 32;
 /// Elements for each hole from which on it pays, too.
 const APART: usize = 32;
+/// Rows from which on it pays to make a table of how sixteen bytes at a time are made, and bytes of
+/// a run, on average, up to which.
+const ROWS: usize = 8;
+const SHORT: usize = 32;
 /// The minimum number of bytes that a thread writes.
 const GRAIN: usize = 64 << 10;
 
@@ -67,8 +73,12 @@ struct Plan<'a> {
     table: &'a [i64],
     runs: &'a [Run],
     holes: bool,
+    /// How rows are made of short runs.
+    shuffle: Option<Shuffle<'a>>,
     /// Whether rows are filled before runs are copied, since holes are short.
     filled: bool,
+    /// The bytes of the number that holes are.
+    fill: u64,
 }
 
 /// Joins a table with the one after it.
@@ -94,8 +104,8 @@ fn together<'a>(axes: &[(usize, &[i64])], words: &'a mut [i64]) -> &'a [i64] {
     table
 }
 
-/// The count of numbers that a table begins with which follow the first at a step, or are negative as
-/// it is.
+/// The count of numbers that a table begins with which follow the first at a step, or are negative
+/// as it is.
 fn alike(table: &[i64], step: i64) -> usize {
     let from = table[0];
     let follows = |k: usize, t: i64| match from < 0 {
@@ -166,6 +176,8 @@ unsafe fn rows<T: Copy>(p: &Plan<'_>, fill: T, begin: usize, end: usize) {
             let to = out.add(row * n);
             if hole {
                 filled(to, fill, n);
+            } else if let Some(shuffle) = &p.shuffle {
+                shuffle.row(x.offset(first as isize).cast(), to.cast(), p.fill);
             } else if !p.runs.is_empty() {
                 if p.filled {
                     filled(to, fill, n);
@@ -227,82 +239,91 @@ unsafe fn by_runs<T: Copy>(p: &Plan<'_>, x: *const T, to: *mut T, fill: T) {
 /// each table, is the offset of an element of the array, and the result has room for all elements
 /// and overlaps nothing.
 pub unsafe fn pick(context: &mut RxContext, p: &RxPick) -> i32 {
-    let rank = p.axes.max(0) as usize;
-    if rank == 0 || rank > AXES || !matches!(p.size, 1 | 2 | 4 | 8) {
-        return context.fail(
-            Status::Argument,
-            "rx_pick: too many axes, or no such elements",
-        );
-    }
-    // SAFETY: there is an extent for each axis.
-    let extents = unsafe { std::slice::from_raw_parts(p.extents, rank) };
-    if extents.iter().any(|&n| n <= 0) {
-        return 0;
-    }
-    let mut axes: [(usize, &[i64]); AXES] = [(0, &[]); AXES];
-    let mut at = p.tables;
-    for (axis, &n) in axes.iter_mut().zip(extents) {
-        // SAFETY: the tables of the axes lie one behind another, each with an entry for an index.
-        unsafe {
+    // SAFETY: tables and arrays are as long as the descriptor says.
+    unsafe {
+        let rank = p.axes.max(0) as usize;
+        if rank == 0 || rank > AXES || !matches!(p.size, 1 | 2 | 4 | 8) {
+            return context.fail(
+                Status::Argument,
+                "rx_pick: too many axes, or no such elements",
+            );
+        }
+        let extents = std::slice::from_raw_parts(p.extents, rank);
+        if extents.iter().any(|&n| n <= 0) {
+            return 0;
+        }
+        let mut axes: [(usize, &[i64]); AXES] = [(0, &[]); AXES];
+        let mut at = p.tables;
+        for (axis, &n) in axes.iter_mut().zip(extents) {
             *axis = (n as usize, std::slice::from_raw_parts(at, n as usize));
             at = at.add(n as usize);
         }
-    }
-    let (mut split, mut n) = (rank - 1, extents[rank - 1] as usize);
-    while split > 0 && axes[split - 1].0 * n <= JOINED {
-        split -= 1;
-        n *= axes[split].0;
-    }
-    // The table of a single axis is taken as it is.
-    let joined = if split + 1 < rank { n } else { 0 };
-    let room = (2 * joined * size_of::<i64>() + n / 4 * size_of::<Run>()).max(1);
-    let Some(scratch) = Scratch::new(context, room) else {
-        return context.status;
-    };
-    // SAFETY: the scratch has room for two words for each element of the joined axes, and the runs
-    // behind them.
-    let (words, of_runs) = unsafe {
-        (
-            std::slice::from_raw_parts_mut(scratch.memory.cast::<i64>(), 2 * joined),
-            scratch.memory.cast::<i64>().add(2 * joined).cast::<Run>(),
-        )
-    };
-    let table = if joined > 0 {
-        together(&axes[split..rank], words)
-    } else {
-        axes[rank - 1].1
-    };
-    // SAFETY: there is room for so many runs.
-    let runs = unsafe { runs(table, of_runs, n / 4) };
-    let (mut holes, mut within) = (0, 0);
-    for hole in runs.iter().filter(|r| r.from < 0) {
-        (holes, within) = (holes + 1, within + hole.len);
-    }
-    let plan = Plan {
-        pick: p,
-        outer: &axes[..split],
-        table,
-        runs,
-        holes: runs.is_empty() && table.iter().any(|&t| t < 0),
-        filled: within < HOLE * holes && table.len() < APART * holes,
-    };
-    let count = axes[..split].iter().map(|a| a.0).product::<usize>();
-    let grain = Grain::of_work(GRAIN, n * p.size as usize);
-    // SAFETY: threads take tasks of their own, which write disjoint places.
-    let shared = unsafe { Share::new(&plan) };
-    context.pool.each(count, grain, |begin, end, _| {
-        let plan: &Plan<'_> = shared.get();
-        let p = plan.pick;
-        // SAFETY: the sums of the tables' entries are offsets of elements of the array, and the
-        // result has room for the rows.
-        unsafe {
+        let (mut split, mut n) = (rank - 1, extents[rank - 1] as usize);
+        while split > 0 && axes[split - 1].0 * n <= JOINED {
+            split -= 1;
+            n *= axes[split].0;
+        }
+        // The table of a single axis is taken as it is.
+        let joined = if split + 1 < rank { n } else { 0 };
+        let (count, size) = (
+            axes[..split].iter().map(|a| a.0).product::<usize>(),
+            p.size as usize,
+        );
+        let pieces = if count < ROWS {
+            0
+        } else {
+            Shuffle::most(n, size)
+        };
+        let room =
+            2 * joined * size_of::<i64>() + n / 4 * size_of::<Run>() + pieces * size_of::<Piece>();
+        let room = room.max(1);
+        let Some(scratch) = Scratch::new(context, room) else {
+            return context.status;
+        };
+        let words = std::slice::from_raw_parts_mut(scratch.memory.cast::<i64>(), 2 * joined);
+        let of_runs = scratch.memory.cast::<i64>().add(2 * joined).cast::<Run>();
+        let table = if joined > 0 {
+            together(&axes[split..rank], words)
+        } else {
+            axes[rank - 1].1
+        };
+        let runs = runs(table, of_runs, n / 4);
+        let of_pieces = of_runs.add(n / 4).cast::<MaybeUninit<Piece>>();
+        let of_pieces = std::slice::from_raw_parts_mut(of_pieces, pieces);
+        let short = runs.is_empty() || n * size < SHORT * runs.len();
+        let (mut holes, mut within) = (0, 0);
+        for hole in runs.iter().filter(|r| r.from < 0) {
+            (holes, within) = (holes + 1, within + hole.len);
+        }
+        let plan = Plan {
+            pick: p,
+            outer: &axes[..split],
+            table,
+            runs,
+            holes: runs.is_empty() && table.iter().any(|&t| t < 0),
+            shuffle: (short && pieces > 0)
+                .then(|| Shuffle::of(table, size, of_pieces))
+                .flatten(),
+            fill: (p.fill & (u64::MAX >> (64 - 8 * size))).wrapping_mul(match size {
+                1 => 0x0101_0101_0101_0101,
+                2 => 0x0001_0001_0001_0001,
+                4 => 0x0000_0001_0000_0001,
+                _ => 1,
+            }),
+            filled: within < HOLE * holes && table.len() < APART * holes,
+        };
+        let grain = Grain::of_work(GRAIN, n * size);
+        let shared = Share::new(&plan);
+        context.pool.each(count, grain, |begin, end, _| {
+            let plan: &Plan<'_> = shared.get();
+            let p = plan.pick;
             match p.size {
                 1 => rows::<u8>(plan, p.fill as u8, begin, end),
                 2 => rows::<u16>(plan, p.fill as u16, begin, end),
                 4 => rows::<u32>(plan, p.fill as u32, begin, end),
                 _ => rows::<u64>(plan, p.fill, begin, end),
             }
-        }
-    });
-    0
+        });
+        0
+    }
 }

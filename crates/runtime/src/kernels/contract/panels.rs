@@ -1,5 +1,7 @@
 //! Elements of lines that are packed side by side, and those that are spread to their places.
 
+use crate::kernels::turn::turn;
+
 /// Packs a panel of `W` lines: `out[p * W + i] = x[lines[i] + along[p]]`, 0 for missing lines.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Two arrays are walked across each other.
@@ -9,16 +11,19 @@ pub(super) unsafe fn pack<T: Copy + Default, const W: usize>(
     along: &[isize],
     out: *mut T,
 ) {
-    if lines.len() == W {
-        let mut at = [0isize; W];
-        at.copy_from_slice(lines);
-        let beside = at.windows(2).all(|w| w[1] == w[0] + 1);
-        let mut p = 0;
-        while p < along.len() {
-            // SAFETY: each line has what `along` names, and `to` room for a panel.
-            let to = unsafe { out.add(p * W) };
-            // SAFETY: each line has what `along` names, and `to` room for a panel.
-            unsafe {
+    // SAFETY: each line has what `along` names, and `to` room for a panel.
+    unsafe {
+        if lines.len() == W {
+            let mut at = [0isize; W];
+            at.copy_from_slice(lines);
+            let beside = at.windows(2).all(|w| w[1] == w[0] + 1);
+            if !beside && alike(&at) == W && contiguous(along) {
+                let x = x.offset(at[0] + along[0]);
+                return turn((W, along.len()), x, at[1] - at[0], out, W as isize);
+            }
+            let mut p = 0;
+            while p < along.len() {
+                let to = out.add(p * W);
                 if !beside && follow(&along[p..]) {
                     turned::<T, W>(x.offset(along[p]), &at, to, W);
                     p += SQUARE;
@@ -31,13 +36,10 @@ pub(super) unsafe fn pack<T: Copy + Default, const W: usize>(
                         *to.add(i) = *x.offset(at[i] + along[p]);
                     }
                 }
+                p += 1;
             }
-            p += 1;
+            return;
         }
-        return;
-    }
-    // SAFETY: each line has what `along` names, and `to` room for a panel.
-    unsafe {
         for (p, &step) in along.iter().enumerate() {
             for i in 0..W {
                 let value = lines.get(i).map(|at| *x.offset(at + step));
@@ -66,7 +68,15 @@ pub(super) unsafe fn pack_wide<T: Copy + Default>(
             }
         }
         let mut i = 0;
+        let read_along = contiguous(along);
         while i < lines.len() {
+            let apart = if read_along { alike(&lines[i..]) } else { 0 };
+            if apart >= SQUARE && lines[i + 1] != lines[i] + 1 {
+                let (x, step) = (x.offset(lines[i] + along[0]), lines[i + 1] - lines[i]);
+                turn((apart, along.len()), x, step, out.add(i), width as isize);
+                i += apart;
+                continue;
+            }
             let mut end = i + 1;
             while end < lines.len() && lines[end] == lines[end - 1] + 1 {
                 end += 1;
@@ -104,6 +114,20 @@ pub(super) unsafe fn pack_wide<T: Copy + Default>(
 
 /// Elements of a line that are read at once.
 const SQUARE: usize = 8;
+
+/// Returns how many lines from the first one on are equally far apart.
+fn alike(lines: &[isize]) -> usize {
+    let [first, second, ..] = lines else {
+        return lines.len();
+    };
+    let step = second - first;
+    1 + lines.windows(2).take_while(|w| w[1] - w[0] == step).count()
+}
+
+/// Returns whether positions are side by side, enough of them for squares.
+fn contiguous(along: &[isize]) -> bool {
+    along.len() >= SQUARE && along.windows(2).all(|w| w[1] == w[0] + 1)
+}
 
 /// Returns whether the next positions are contiguous.
 #[inline(always)]

@@ -155,35 +155,24 @@ struct Line {
 }
 
 impl Line {
-    /// Returns room for elements as elements of `T`; none where they are read in place, since it
-    /// would have to be cleared.
+    /// Returns `n` elements from `first` on as elements of `T`, in place or in `room`, which nobody
+    /// has to clear.
     #[inline(always)]
-    fn room<'r, T: Compared, const N: usize>(
-        &self,
-        held: &'r mut MaybeUninit<[T; N]>,
-    ) -> &'r mut [T] {
-        if self.kind == T::KIND {
-            return &mut [];
-        }
-        held.write([T::default(); N])
-    }
-    /// Returns `n` elements from `first` on as elements of `T`, in place or in `room`.
-    #[inline(always)]
-    unsafe fn read<T: Compared>(&self, first: usize, n: usize, room: &mut [T]) -> *const T {
+    unsafe fn read<T: Compared>(&self, first: usize, n: usize, room: *mut T) -> *const T {
         // SAFETY: the line has `n` elements from `first` on, and so has `room`.
         unsafe {
             let from = self.x.add(first * self.kind.size());
             if self.kind == T::KIND {
                 return from.cast();
             }
-            T::widen(self.kind, n, from, room.as_mut_ptr());
+            T::widen(self.kind, n, from, room);
             if self.kind == Kind::U64 {
-                for x in &mut room[..n] {
-                    *x = x.unsigned();
+                for i in 0..n {
+                    *room.add(i) = (*room.add(i)).unsigned();
                 }
             }
         }
-        room.as_ptr()
+        room.cast_const()
     }
 }
 
@@ -216,7 +205,7 @@ unsafe fn short<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
         for first in (begin..end).step_by(whole) {
             let some = (end - first).min(whole);
             let x = lines.x.cast::<u8>().add(first * n * kind.size());
-            let x = Line { x, kind, n }.read::<T>(0, some * n, &mut room);
+            let x = Line { x, kind, n }.read::<T>(0, some * n, room.as_mut_ptr());
             for (i, row) in turned.chunks_exact_mut(some).enumerate().take(n) {
                 for (k, at) in row.iter_mut().enumerate() {
                     *at = *x.add(k * n + i);
@@ -275,7 +264,7 @@ unsafe fn alone<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
         }
     }
     let mut held = MaybeUninit::<[T; PIECE]>::uninit();
-    let room = line.room(&mut held);
+    let room = held.as_mut_ptr().cast::<T>();
     let mut found: Option<(T, usize)> = None;
     // SAFETY: the line has `n` elements, and `room` a piece of them.
     unsafe {
@@ -455,7 +444,7 @@ unsafe fn in_order<T: Compared>(line: Line, step: usize, greatest: bool, last: b
     let mut room = [T::default(); 1];
     for i in 0..line.n {
         // SAFETY: the line has an element at each step.
-        let v = unsafe { *line.read::<T>(i * step, 1, &mut room) };
+        let v = unsafe { *line.read::<T>(i * step, 1, room.as_mut_ptr()) };
         if place < 0 || !keeps(best, v, greatest, last) {
             (best, place) = (v, i as i64);
         }
@@ -475,7 +464,7 @@ unsafe fn beside<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
 ) {
     let lanes = <T as Sums<S>>::V::LANES;
     let mut held = MaybeUninit::<[T; ROWS * STRIP]>::uninit();
-    let room = line.room(&mut held);
+    let room = held.as_mut_ptr().cast::<T>();
     let (mut best, mut place) = ([T::default(); STRIP], [T::default(); STRIP]);
     // SAFETY: there are `line.n` rows of `wide` elements, at most `STRIP`, and room for `ROWS` of
     // them.
@@ -488,8 +477,7 @@ unsafe fn beside<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
             let some = (line.n - first).min(ROWS);
             let mut rows = [std::ptr::null(); ROWS];
             for (k, row) in rows.iter_mut().enumerate().take(some) {
-                let room = room.get_mut(k * STRIP..).unwrap_or_default();
-                *row = line.read::<T>((first + k) * inner, wide, room);
+                *row = line.read::<T>((first + k) * inner, wide, room.add(k * STRIP));
             }
             let mut j = 0;
             while j + lanes <= wide {

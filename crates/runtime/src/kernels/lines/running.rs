@@ -118,6 +118,8 @@ unsafe fn task_of<T: Element, const PRODUCT: bool, const OUTSIDE: bool>(
 
 /// The number of consecutive lines that are transposed together, and of their elements.
 const SQUARE: usize = 64;
+/// The most lines of a vector.
+const VECTOR: usize = 16;
 
 /// Running sums and products of narrow floats, which are rounded at every step: vectors run across
 /// lines.
@@ -149,10 +151,11 @@ pub(super) unsafe fn narrow(context: &mut RxContext, lines: &RxLines, kind: Kind
                     1 => turned_over(lines, kind, first, wide),
                     _ => {
                         let mut sums = Sums::new(lines, kind);
-                        for i in 0..n {
+                        for i in (0..n).step_by(SQUARE) {
                             let at = (outer * n + i) * inner + first;
                             let (x, y) = (lines.x.cast::<u16>(), lines.values.cast::<u16>());
-                            sums.step(x.add(at), y.add(at), wide);
+                            let steps = (n - i).min(SQUARE);
+                            sums.steps(x.add(at), y.add(at), wide, (steps, inner));
                         }
                     }
                 }
@@ -180,9 +183,9 @@ unsafe fn turned_over(lines: &RxLines, kind: Kind, first: usize, wide: usize) {
                 given.as_mut_ptr().cast(),
                 side,
             );
-            for (x, y) in given.iter().zip(&mut made).take(len) {
-                sums.step(x.as_ptr(), y.as_mut_ptr(), wide);
-            }
+            // Whole vectors: there is room for lines beyond the last one.
+            let (from, to) = (given.as_ptr().cast(), made.as_mut_ptr().cast());
+            sums.steps(from, to, wide.next_multiple_of(VECTOR), (len, SQUARE));
             turn((len, wide), made.as_ptr().cast(), side, y.add(place), step);
         }
     }
@@ -213,18 +216,37 @@ impl Sums {
         }
     }
 
-    /// Adds an element of each line, and stores the result including or excluding it.
-    unsafe fn step(&mut self, x: *const u16, y: *mut u16, wide: usize) {
-        // SAFETY: both have `wide` elements.
+    /// Adds some elements of each of `wide` lines, which are `apart`, and stores the results
+    /// including or excluding them.
+    unsafe fn steps(
+        &mut self,
+        x: *const u16,
+        y: *mut u16,
+        wide: usize,
+        (steps, apart): (usize, usize),
+    ) {
+        // SAFETY: both have `wide` lines of as many elements.
         unsafe {
             if halves::known() {
                 let r = Running {
                     brain: self.kind == Kind::BF16,
                     product: self.product,
                     outside: self.outside,
+                    steps,
+                    apart,
                 };
                 return halves::running(r, wide, x, self.sums.as_mut_ptr(), y);
             }
+            for i in 0..steps {
+                self.step(x.add(i * apart), y.add(i * apart), wide);
+            }
+        }
+    }
+
+    /// Adds an element of each line, and stores the result including or excluding it.
+    unsafe fn step(&mut self, x: *const u16, y: *mut u16, wide: usize) {
+        // SAFETY: both have `wide` elements.
+        unsafe {
             if self.outside {
                 std::ptr::copy_nonoverlapping(self.bits.as_ptr(), y, wide);
             }

@@ -35,7 +35,7 @@ pub use avx2::Avx2;
 pub use avx512::Avx512;
 pub use portable::Portable;
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// An instruction set that kernels exist for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -50,6 +50,7 @@ pub enum Isa {
 }
 
 static CHOSEN: AtomicU8 = AtomicU8::new(u8::MAX);
+static ROUNDS: AtomicBool = AtomicBool::new(false);
 
 /// Returns the instruction set in use: the best one that the processor has, or the one that
 /// `RELAX_ISA` lowers it to.
@@ -61,6 +62,22 @@ pub fn isa() -> Isa {
         2 => Isa::Avx512,
         _ => choose(),
     }
+}
+
+/// Returns whether the processor rounds vectors of float32 to bfloat16 by an instruction
+/// (AVX512-BF16), after [`isa`] was asked.
+#[inline(always)]
+pub fn rounds() -> bool {
+    ROUNDS.load(Ordering::Relaxed)
+}
+
+/// Uses the instruction of [`rounds`] where the processor has it, or never; for tests.
+pub fn set_rounds(allowed: bool) {
+    #[cfg(target_arch = "x86_64")]
+    let allowed = allowed && is_x86_feature_detected!("avx512bf16");
+    #[cfg(not(target_arch = "x86_64"))]
+    let allowed = allowed && false;
+    ROUNDS.store(allowed, Ordering::Relaxed);
 }
 
 /// Returns the best instruction set of this processor.
@@ -95,6 +112,7 @@ fn choose() -> Isa {
 /// Uses `limit` or the best that the processor has, whichever is lower; for tests.
 pub fn set(limit: Isa) -> Isa {
     let isa = best().min(limit);
+    set_rounds(isa == Isa::Avx512);
     CHOSEN.store(isa as u8, Ordering::Relaxed);
     isa
 }
@@ -202,8 +220,8 @@ pub unsafe trait Simd: Copy {
     fn split(self) -> (Self, Self);
     /// [`Simd::sixteenth`] looks numbers up in a register, which takes AVX-512.
     const TABLES: bool = false;
-    /// As [`Simd::split`], with `m` in [¾, 1½): there are no two of one [`Simd::sixteenth`]. Where there
-    /// are tables.
+    /// As [`Simd::split`], with `m` in [¾, 1½): there are no two of one [`Simd::sixteenth`]. Where
+    /// there are tables.
     #[inline(always)]
     fn split_evenly(self) -> (Self, Self) {
         self.split()

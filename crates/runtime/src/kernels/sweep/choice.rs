@@ -1,11 +1,13 @@
-//! How strips lie in the axes of a sweep, and how their operands are held: decided before anything is
-//! computed.
+//! How strips lie in the axes of a sweep, and how their operands are held: decided before anything
+//! is computed.
 
 use super::narrow::Narrow;
 use super::op::{Op, RxSweepOp};
+use super::space::Space;
 use super::uniform::Uniform;
-use super::{BARE, FEW, INDEX, Plan, ROW, ROW_BYTES, STRIP, register};
+use super::{BARE, FEW, INDEX, Plan, ROW, ROW_BYTES, SHORT_BYTES, STRIP, register};
 use crate::kernels::combiner::Combiner;
+use crate::kernels::halves::known;
 use crate::kernels::kinds::Kind;
 
 impl Plan<'_> {
@@ -111,15 +113,26 @@ impl Plan<'_> {
     pub(super) fn as_they_lie(&self) -> bool {
         let copied = matches!(self.ops, [op] if op.op() == Op::Copy && op.args[0] == 0);
         let kind = self.kinds.first().and_then(|&k| Kind::of(k));
-        let plain = kind.is_some_and(|k| register(k) == k && k == self.out_kind);
+        let read = |k: Kind| register(k) == k || known();
+        let plain = kind.is_some_and(|k| k == self.out_kind && read(k));
         let truths = self.out_kind == Kind::Bool;
-        let long = self.over.inner() * self.out_kind.size() >= ROW_BYTES;
+        let long = self.over.inner() * self.out_kind.size() >= SHORT_BYTES;
         copied
             && plain
             && (!truths || matches!(self.combiner, Combiner::And | Combiner::Or))
             && self.v.inputs == 1
             && (self.over.rank() == 1 || long && !truths)
             && self.over.inner_step(0) == 1
+    }
+
+    /// Returns whether narrow floats of one input, side by side along the last axis of a space, are
+    /// reduced without computation, and whether they are bfloat16.
+    pub(super) fn narrow_as_they_lie(&self, space: &Space) -> Option<bool> {
+        let copied = matches!(self.ops, [op] if op.op() == Op::Copy && op.args[0] == 0);
+        let kind = self.kinds.first().and_then(|&k| Kind::of(k));
+        let narrow = matches!(kind, Some(Kind::F16 | Kind::BF16)) && kind == Some(self.out_kind);
+        (copied && narrow && known() && self.v.inputs == 1 && space.inner_step(0) == 1)
+            .then_some(kind == Some(Kind::BF16))
     }
 
     /// The size in bytes of the widest elements in strips.

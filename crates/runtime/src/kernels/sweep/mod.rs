@@ -30,6 +30,7 @@ use std::ffi::c_void;
 use crate::c_structure;
 use crate::context::{RxContext, Status};
 use crate::kernels::combiner::Combiner;
+use crate::kernels::halves;
 use crate::kernels::kinds::{Kind, Sum};
 use crate::kernels::scratch::Scratch;
 use crate::slices::slice;
@@ -57,6 +58,8 @@ const LINE: usize = 512;
 /// The row length, in elements and in bytes, from which strips end where rows do.
 const ROW: usize = 256;
 const ROW_BYTES: usize = 1024;
+/// The length of rows in bytes from which on they are reduced where they lie.
+const SHORT_BYTES: usize = 64;
 /// Elements of a strip that needs no memory.
 const BARE: usize = 1 << 14;
 /// The longest step from the elements of one result to those of the next for which short reductions
@@ -295,6 +298,7 @@ unsafe fn columns(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
         let mut s = p.begin(room);
         let (kind, inputs, count) = (register(p.out_kind), p.v.inputs as usize, p.over.count());
         let (sums, result) = (room.add(p.room() - 2 * STRIP), room.add(p.room() - STRIP));
+        let halves = p.narrow_as_they_lie(&p.out);
         for task in begin..end {
             let (first, n) = p.strip_at(task);
             combine::neutral(p.combiner, p.out_kind, sums, n);
@@ -307,6 +311,20 @@ unsafe fn columns(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
                     p.over.next(over);
                 }
                 cursor.offset[..inputs].copy_from_slice(&over.offset[..inputs]);
+                if let Some(brain) = halves {
+                    cursor.rows(&p.out, 0, n, |at, done, len| {
+                        let (x, sums) = (p.data[0].cast::<u16>(), sums.cast::<f32>());
+                        halves::combined(
+                            brain,
+                            false,
+                            p.combiner,
+                            len,
+                            x.offset(at),
+                            sums.add(done),
+                        );
+                    });
+                    continue;
+                }
                 p.read(&mut s, &cursor, &p.out, n);
                 let values = p.value(&mut s, n, result);
                 combine::combine::<false>(p.combiner, kind, sums, values, n);
@@ -326,11 +344,12 @@ unsafe fn rows(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
         if p.as_they_lie() {
             // Nothing is computed or gathered.
             let (from, sums) = (p.data[0].cast::<u8>(), room);
+            let (given, halves) = (p.out_kind.size(), p.narrow_as_they_lie(&p.over));
             let inner = p.over.inner();
             let mut over = p.over.cursor(0, None);
             for element in begin..end {
                 let first = p.out.offset(element, 0);
-                let row = |at: isize| from.offset((first + at) * kind.size() as isize);
+                let row = |at: isize| from.offset((first + at) * given as isize);
                 if kind == Kind::Bool {
                     let or = p.combiner == Combiner::Or;
                     *p.v.out.cast::<u8>().add(element) = combine::decided(or, row(0), count);
@@ -338,7 +357,14 @@ unsafe fn rows(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
                 }
                 combine::neutral(p.combiner, p.out_kind, sums, combine::FOLDED / kind.size());
                 for _ in 0..count / inner.max(1) {
-                    combine::combine::<true>(p.combiner, kind, sums, row(over.offset[0]), inner);
+                    let row = row(over.offset[0]);
+                    match halves {
+                        Some(brain) => {
+                            let (row, sums) = (row.cast(), sums.cast());
+                            halves::combined(brain, true, p.combiner, inner, row, sums);
+                        }
+                        None => combine::combine::<true>(p.combiner, kind, sums, row, inner),
+                    }
                     // After the last row, the first one.
                     p.over.next_row(&mut over);
                 }
@@ -350,6 +376,7 @@ unsafe fn rows(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
         let mut s = p.begin(room);
         let lanes = combine::FOLDED / kind.size();
         let (sums, result) = (room.add(p.room() - 2 * STRIP), room.add(p.room() - STRIP));
+        let halves = p.narrow_as_they_lie(&p.over);
         for element in begin..end {
             let base = p.out.cursor(element, None);
             combine::neutral(p.combiner, p.out_kind, sums, lanes);
@@ -357,10 +384,17 @@ unsafe fn rows(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
             while first < count {
                 let n = (count - first).min(p.strip);
                 let cursor = p.over.cursor(first, Some(&base.offset));
+                first += n;
+                if let Some(brain) = halves {
+                    cursor.rows(&p.over, 0, n, |at, _, len| {
+                        let (x, sums) = (p.data[0].cast::<u16>(), sums.cast::<f32>());
+                        halves::combined(brain, true, p.combiner, len, x.offset(at), sums);
+                    });
+                    continue;
+                }
                 p.read(&mut s, &cursor, &p.over, n);
                 let values = p.value(&mut s, n, result);
                 combine::combine::<true>(p.combiner, kind, sums, values, n);
-                first += n;
             }
             combine::together(p.combiner, kind, sums);
             p.finish(sums, element, 1);

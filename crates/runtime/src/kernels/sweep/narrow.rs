@@ -1,5 +1,5 @@
-//! Operations on narrow floats: they are widened, computed with and narrowed again in registers, only
-//! their signs change, or their exponents tell all.
+//! Operations on narrow floats: they are widened, computed with and narrowed again in registers,
+//! only their signs change, or their exponents tell all.
 
 use super::chains::{Chain, SLOTS, STEPS, Step, chained, quick};
 use super::op::Op;
@@ -20,8 +20,8 @@ pub(super) enum From {
 /// A sweep of one such operation, or of several.
 #[allow(clippy::large_enum_variant)] // One for each sweep, on the stack.
 pub(super) enum Narrow {
-    /// A function of two numbers.
-    Of2(Pair, [From; 2]),
+    /// A function of two numbers, which are bfloat16 or not.
+    Of2(bool, Pair, [From; 2]),
     /// A function of the sign of an input's elements: their bits, with those of the first mask only
     /// and those of the second one changed.
     OfSign(usize, [u16; 2]),
@@ -63,11 +63,22 @@ impl Narrow {
             };
             return Some(Self::OfClass(k, op.op(), infinite));
         }
-        let kind = p.out_kind;
+        // Comparisons give truth values.
+        let test = match op.op() {
+            Op::Eq => Some(Pair::Eq),
+            Op::Ne => Some(Pair::Ne),
+            Op::Lt => Some(Pair::Lt),
+            Op::Le => Some(Pair::Le),
+            _ => None,
+        };
+        let kind = match (test, p.kinds.first()) {
+            (Some(_), Some(&k)) if p.out_kind == Kind::Bool => Kind::of(k)?,
+            _ => p.out_kind,
+        };
         let fits = matches!(kind, Kind::F16 | Kind::BF16)
             && p.v.reduced == 0
             && op.argument(0) == Some(Kind::F32)
-            && op.result() == Some(Kind::F32);
+            && (op.result() == Some(Kind::F32) || test.is_some());
         if !fits {
             return None;
         }
@@ -78,7 +89,7 @@ impl Narrow {
                 return (arg < inputs + p.v.constants as usize)
                     .then_some(From::Constant(arg - inputs));
             }
-            read(p, arg).then_some(From::Input(arg))
+            read(p, kind, arg).then_some(From::Input(arg))
         };
         let pair = match op.op() {
             Op::Add => Pair::Add,
@@ -104,10 +115,13 @@ impl Narrow {
                 let known = lies(p, k) && narrow_math::knows(math);
                 return known.then_some(Self::OfMath(k, math));
             }
-            _ => return chain(p).map(Self::Of),
+            _ => match test {
+                Some(test) => test,
+                None => return chain(p).map(Self::Of),
+            },
         };
         let both = [from(op.args[0])?, from(op.args[1])?];
-        known().then_some(Self::Of2(pair, both))
+        known().then_some(Self::Of2(kind == Kind::BF16, pair, both))
     }
 
     /// Computes `n` elements from one on, of inputs at these offsets.
@@ -124,7 +138,7 @@ impl Narrow {
         unsafe {
             let to = p.v.out.cast::<u16>().wrapping_add(first);
             let input = |k: usize| p.data[k].cast::<u16>().offset(offsets[k]);
-            let (pair, operands) = match self {
+            let (brain, pair, operands) = match self {
                 &Self::OfSign(k, [kept, changed]) => {
                     let at = input(k);
                     for i in 0..n {
@@ -156,19 +170,20 @@ impl Narrow {
                     let operands = &operands[..inputs + p.v.constants as usize];
                     return chained(p.out_kind == Kind::BF16, chain, n, operands, to);
                 }
-                &Self::Of2(pair, operands) => (pair, operands),
+                &Self::Of2(brain, pair, operands) => (brain, pair, operands),
             };
             let operands = operands.map(|from| operand(p, from, input));
-            pairs(p.out_kind == Kind::BF16, pair, n, operands, to);
+            let to = p.v.out.cast::<u8>().add(first * p.out_kind.size());
+            pairs(brain, pair, n, operands, to);
         }
     }
 }
 
-/// Returns whether an input is of the result's type and lies beside the result, or is one number for
-/// a whole strip.
-fn read(p: &Plan<'_>, input: usize) -> bool {
+/// Returns whether an input is of a type and lies beside the result, or is one number for a whole
+/// strip.
+fn read(p: &Plan<'_>, kind: Kind, input: usize) -> bool {
     let one = p.within_rows() && p.out.inner_step(input) == 0;
-    (lies(p, input) || one) && Kind::of(p.kinds[input]) == Some(p.out_kind)
+    (lies(p, input) || one) && Kind::of(p.kinds[input]) == Some(kind)
 }
 
 /// The operand of a strip, of whose inputs `input` gives the place.
@@ -220,7 +235,7 @@ fn chain(p: &Plan<'_>) -> Option<Chain> {
     let slots = inputs + (p.v.constants + p.v.temps) as usize;
     let narrow = matches!(p.out_kind, Kind::F16 | Kind::BF16);
     let fits = narrow && p.v.reduced == 0 && slots <= SLOTS && p.ops.len() <= STEPS;
-    if !fits || !known() || !(0..inputs).all(|k| read(p, k)) {
+    if !fits || !known() || !(0..inputs).all(|k| read(p, p.out_kind, k)) {
         return None;
     }
     let first = inputs + p.v.constants as usize;

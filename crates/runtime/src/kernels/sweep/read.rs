@@ -4,6 +4,7 @@ use super::space::{Cursor, Space};
 use super::{INDEX, INPUTS, LINE, OPERANDS, Plan, STRIP, register};
 use crate::kernels::kinds::{Kind, Sum};
 use crate::kernels::simd::{Simd, dispatch};
+use half::f16;
 
 /// The operands of one strip.
 pub(super) struct Strip {
@@ -116,9 +117,13 @@ impl Plan<'_> {
                         }
                     } else {
                         s.counted[k] = None;
-                        cursor.rows(space, k, n, |at, done, len| {
+                        let row = |at: isize, done: usize, len: usize| {
                             count(base.wrapping_add(at as i64), done, len);
-                        });
+                        };
+                        match space.repeats(k) {
+                            true => repeated((cursor, space, k), n, (8, to.cast()), row),
+                            false => cursor.rows(space, k, n, row),
+                        }
                     }
                     continue;
                 }
@@ -158,19 +163,79 @@ impl Plan<'_> {
                 }
                 s.left = 0;
                 s.operands[k] = to;
+                let repeats = space.repeats(k);
+                if repeats && step == 0 {
+                    // One number for all.
+                    if s.spread[k] != from {
+                        s.spread[k] = from;
+                        spread(kind, from, to, self.strip.min(space.count()));
+                    }
+                    continue;
+                }
                 s.spread[k] = std::ptr::null();
                 let width = register(kind).size();
-                cursor.rows(space, k, n, |at, done, len| {
-                    gathered(
-                        kind,
-                        data.offset(at * size as isize),
-                        step,
-                        len,
-                        to.add(done * width),
-                    );
-                });
+                let row = |at: isize, done: usize, len: usize| {
+                    let from = data.offset(at * size as isize);
+                    gathered(kind, from, step, len, to.add(done * width));
+                };
+                macro_rules! held {
+                    (|$x:ident: $t:ty| $value:expr) => {{
+                        let from = data.cast::<$t>();
+                        cursor.rows(space, k, n, |at, done, len| {
+                            let $x = from.offset(at).read_unaligned();
+                            held($value, to, (done, len));
+                        });
+                    }};
+                }
+                match (kind, size) {
+                    _ if repeats => repeated((cursor, space, k), n, (width, to), row),
+                    _ if step != 0 => cursor.rows(space, k, n, row),
+                    (Kind::BF16, _) => held!(|x: u16| u32::from(x) << 16),
+                    (Kind::F16, _) => held!(|x: u16| f16::from_bits(x).to_f32()),
+                    (Kind::Bool, _) => held!(|x: u8| u8::from(x != 0)),
+                    (_, 1) => held!(|x: u8| x),
+                    (_, 2) => held!(|x: u16| x),
+                    (_, 4) => held!(|x: u32| x),
+                    _ => held!(|x: u64| x),
+                }
             }
         }
+    }
+}
+
+/// Brings `n` elements of rows that are all alike, by what brings a part of a row: two rows at
+/// most, which are then repeated. `to` is where they go, with the bytes of one.
+#[inline(always)]
+unsafe fn repeated(
+    (cursor, space, input): (&Cursor, &Space, usize),
+    n: usize,
+    (width, to): (usize, *mut u8),
+    mut row: impl FnMut(isize, usize, usize),
+) {
+    let len = space.inner();
+    let first = len - cursor.inner;
+    let known = n.min(first + len);
+    cursor.rows(space, input, known, &mut row);
+    let mut done = known;
+    while done < n {
+        // A whole number of rows, but for the last time.
+        let more = (done - first).min(n - done);
+        // SAFETY: there is room for `n`, of which `done` have been written, and none is read twice.
+        unsafe {
+            let from = to.add(first * width).cast_const();
+            std::ptr::copy_nonoverlapping(from, to.add(done * width), more * width);
+        }
+        done += more;
+    }
+}
+
+/// One number `n` times behind `done` others, in a row that is short.
+#[inline(always)]
+unsafe fn held<T: Copy>(x: T, to: *mut u8, (done, n): (usize, usize)) {
+    let to = to.cast::<T>();
+    for i in done..done + n {
+        // SAFETY: there is room for all of them.
+        unsafe { *to.add(i) = x };
     }
 }
 

@@ -77,6 +77,19 @@ impl Space {
         self.steps[input][self.rank.saturating_sub(1)]
     }
 
+    /// The greatest offset of an input's elements; `None` where steps lead backwards.
+    pub fn most(&self, input: usize) -> Option<isize> {
+        let axes = self.steps[input][..self.rank].iter().zip(&self.extent);
+        axes.map(|(&step, &n)| (step >= 0).then(|| step * (n as isize - 1)))
+            .sum()
+    }
+
+    /// Returns whether all rows of an input are the same one.
+    pub fn repeats(&self, input: usize) -> bool {
+        let before = self.rank.saturating_sub(1);
+        self.steps[input][..before].iter().all(|&step| step == 0)
+    }
+
     /// The extent of an axis, and an input's step along it.
     pub fn axis(&self, axis: usize, input: usize) -> (usize, isize) {
         (self.extent[axis], self.steps[input][axis])

@@ -23,8 +23,8 @@ const MOST: usize = 1 << 12;
 const CHUNK: usize = 32;
 /// The same for positions in different rows: as many streams as processors prefetch.
 const STREAMS: usize = 8;
-/// The maximum distance of positions on one line, in elements: of a long row, and of short ones that
-/// are reduced as one.
+/// The maximum distance of positions on one line, in elements: of a long row, and of short ones
+/// that are reduced as one.
 const NEAR: isize = 64;
 const FAR: isize = 512;
 /// The size of a piece of a row in bytes.
@@ -60,7 +60,12 @@ pub(super) struct Windows {
     part: usize,
     /// Short rows that are reduced as one.
     pitched: Option<Pitched>,
+    /// Where whole vectors can be read: the last place in the input for the first element of a row.
+    spare: isize,
 }
+
+/// The bytes of the largest vectors.
+const VECTOR: usize = 64;
 
 /// The offsets of all positions of a space, in order.
 fn offsets(space: &Space, count: usize) -> Vec<isize> {
@@ -107,8 +112,13 @@ impl Windows {
             line: 0,
             part: 0,
             pitched: None,
+            spare: -1,
         };
         let places = offsets(&p.over, count);
+        if let (Some(a), Some(b)) = (p.out.most(0), p.over.most(0)) {
+            let farthest = places.iter().max().copied().unwrap_or(0);
+            windows.spare = a + b + 1 - farthest - (VECTOR / size) as isize;
+        }
         windows.pitched = windows.together(p, &places, size);
         if windows.pitched.is_none() {
             windows.divide(&places, NEAR);
@@ -135,8 +145,8 @@ impl Windows {
         (ROOM / size / lines.max(1)).saturating_sub(span) / self.step
     }
 
-    /// Divides the positions for short rows that are reduced as one; `None`, and nothing is divided,
-    /// where there are none.
+    /// Divides the positions for short rows that are reduced as one; `None`, and nothing is
+    /// divided, where there are none.
     fn together(&mut self, p: &Plan<'_>, places: &[isize], size: usize) -> Option<Pitched> {
         self.divide(places, FAR);
         let longest = match self.brought {
@@ -255,8 +265,8 @@ impl Windows {
         sums: *mut u8,
     ) {
         let (kind, wide) = (p.out_kind, register(p.out_kind));
-        // SAFETY: the elements that taps name lie in the input, `room` has what `Windows::room` says,
-        // and `sums` room for `n`.
+        // SAFETY: the elements that taps name lie in the input, `room` has what `Windows::room`
+        // says, and `sums` room for `n`.
         unsafe {
             let from = p.data[0].cast::<u8>().offset(at * kind.size() as isize);
             for (k, chunk) in self.chunks.iter().enumerate() {
@@ -266,8 +276,9 @@ impl Windows {
                     from = room.cast_const();
                 }
                 let start = if k == 0 { Some(start) } else { None };
-                // Behind the last line there is another one, and the sums.
-                let n = (n, own && self.brought);
+                // Behind the last line there is another one, and the sums; behind most rows of the
+                // input there are others.
+                let n = (n, own && (self.brought || at <= self.spare));
                 typed((p.combiner, wide), from, &chunk.taps, n, start, sums);
             }
         }
@@ -318,7 +329,9 @@ unsafe fn pieces(w: &Windows, p: &Plan<'_>, begin: usize, end: usize, room: *mut
         // SAFETY: pieces are those of the result, and `room` has what `Windows::room` says; every
         // task writes its own part of the result.
         let to = unsafe { out.add(first * given) };
-        let own = wide != kind || pitched.is_some();
+        // A few elements are the beginning of a vector.
+        let few = n * given < VECTOR;
+        let own = wide != kind || pitched.is_some() || few;
         let sums = if own { sums_room } else { to };
         // SAFETY: pieces are those of the result, and `room` has what `Windows::room` says; every
         // task writes its own part of the result.
@@ -334,6 +347,8 @@ unsafe fn pieces(w: &Windows, p: &Plan<'_>, begin: usize, end: usize, room: *mut
                 pitched.taken(rows, given, results, to);
             } else if wide != kind {
                 f32::narrow(kind, n, sums.cast_const().cast(), to);
+            } else if few {
+                std::ptr::copy_nonoverlapping(sums.cast_const(), to, n * given);
             }
         }
     }

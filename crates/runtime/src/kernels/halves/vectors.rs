@@ -1,0 +1,274 @@
+//! Vectors of narrow floats.
+
+use super::{Combiner, FOLDED, Operand, Pair, Running};
+use crate::kernels::narrowing::Narrowing;
+use std::arch::x86_64::{_CMP_EQ_OQ, _CMP_LE_OQ, _CMP_LT_OQ, _CMP_NEQ_UQ};
+
+/// The most lanes of a vector.
+const LANES: usize = 16;
+
+/// See [`super::pairs`].
+#[inline(always)]
+pub unsafe fn pairs<S: Narrowing, const BRAIN: bool>(
+    pair: Pair,
+    n: usize,
+    a: Operand,
+    b: Operand,
+    to: *mut u8,
+) {
+    macro_rules! number {
+        ($operand:ident) => {
+            match $operand {
+                Operand::Lies(_) => S::splat(0.0),
+                Operand::One(at) => S::widened_one::<BRAIN>(at),
+                Operand::Number(x) => S::splat(x),
+            }
+        };
+    }
+    macro_rules! vector {
+        ($operand:ident, $number:ident, $i:expr) => {
+            match $operand {
+                Operand::Lies(at) => S::widened::<BRAIN>(at.add($i)),
+                _ => $number,
+            }
+        };
+    }
+    macro_rules! each {
+        ($t:ty, |$x:ident, $y:ident, $to:ident| $put:expr) => {{
+            // In registers: what lies in an array of vectors goes through memory.
+            let (left, right) = (number!(a), number!(b));
+            let (mut i, to) = (0, to.cast::<$t>());
+            while i + S::LANES <= n {
+                let ($x, $y) = (vector!(a, left, i), vector!(b, right, i));
+                let $to = to.add(i);
+                $put;
+                i += S::LANES;
+            }
+            if i < n {
+                let (mut lines, mut made) = ([[0u16; LANES]; 2], [<$t>::default(); LANES]);
+                for (line, operand) in lines.iter_mut().zip([a, b]) {
+                    if let Operand::Lies(at) = operand {
+                        std::ptr::copy_nonoverlapping(at.add(i), line.as_mut_ptr(), n - i);
+                    }
+                }
+                let [a, b] = [(a, 0), (b, 1)].map(|(operand, k)| match operand {
+                    Operand::Lies(_) => Operand::Lies(lines[k].as_ptr()),
+                    other => other,
+                });
+                let ($x, $y) = (vector!(a, left, 0), vector!(b, right, 0));
+                let $to = made.as_mut_ptr();
+                $put;
+                std::ptr::copy_nonoverlapping(made.as_ptr(), to.add(i), n - i);
+            }
+        }};
+        ($op:ident) => {
+            each!(u16, |x, y, to| x.$op(y).narrow::<BRAIN>(to))
+        };
+        (test $predicate:ident) => {
+            each!(u8, |x, y, to| x.test::<$predicate>(y, to))
+        };
+    }
+    // SAFETY: all have `n` elements, and a vector at `i` ends at most there.
+    unsafe {
+        match pair {
+            Pair::Add => each!(add),
+            Pair::Sub => each!(sub),
+            Pair::Mul => each!(mul),
+            Pair::Div => each!(div),
+            Pair::Min => each!(min),
+            Pair::Max => each!(max),
+            Pair::Eq => each!(test _CMP_EQ_OQ),
+            Pair::Ne => each!(test _CMP_NEQ_UQ),
+            Pair::Lt => each!(test _CMP_LT_OQ),
+            Pair::Le => each!(test _CMP_LE_OQ),
+        }
+    }
+}
+
+/// See [`super::combined`].
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the vectors out of memory.
+pub unsafe fn combined<S: Narrowing, const BRAIN: bool>(
+    fold: bool,
+    combiner: Combiner,
+    n: usize,
+    x: *const u16,
+    sums: *mut f32,
+) {
+    // What is left is no longer than the sums.
+    let whole = if fold { n / FOLDED * FOLDED } else { 0 };
+    let sums_of = |i: usize| sums.wrapping_add(i - whole);
+    macro_rules! each {
+        ($op:ident) => {{
+            if whole > 0 {
+                let mut all = [S::splat(0.0); 8];
+                let vectors = FOLDED / S::LANES;
+                for k in 0..vectors {
+                    all[k] = S::load(sums.add(k * S::LANES));
+                }
+                for i in (0..whole).step_by(FOLDED) {
+                    for k in 0..vectors {
+                        all[k] = all[k].$op(S::widened::<BRAIN>(x.add(i + k * S::LANES)));
+                    }
+                }
+                for k in 0..vectors {
+                    all[k].store(sums.add(k * S::LANES));
+                }
+            }
+            let mut i = whole;
+            while i + S::LANES <= n {
+                let element = S::widened::<BRAIN>(x.add(i));
+                S::load(sums_of(i)).$op(element).store(sums_of(i));
+                i += S::LANES;
+            }
+            if i < n {
+                let element = S::widened_part::<BRAIN>(x.add(i), n - i);
+                let sum = S::load_part(sums_of(i), n - i).$op(element);
+                sum.store_part(sums_of(i), n - i);
+            }
+        }};
+    }
+    // SAFETY: `x` has `n` elements; sums as many, or those that are folded onto.
+    unsafe {
+        match combiner {
+            Combiner::Product => each!(mul),
+            Combiner::Max => each!(max),
+            Combiner::Min => each!(min),
+            _ => each!(add),
+        }
+    }
+}
+
+/// See [`super::running`].
+#[inline(always)]
+pub unsafe fn running<S: Narrowing, const BRAIN: bool>(
+    r: Running,
+    n: usize,
+    x: *const u16,
+    sums: *mut f32,
+    y: *mut u16,
+) {
+    // SAFETY: all have `n` lines; those that are left have vectors of their own.
+    unsafe {
+        let mut lines = [[0u16; LANES]; 2];
+        // Several vectors at a time: each step waits for the one before.
+        let several = n / (MANY * S::LANES) * MANY * S::LANES;
+        for i in (0..several).step_by(MANY * S::LANES) {
+            side_by_side::<S, BRAIN>(r, x.add(i), sums.add(i), y.add(i));
+        }
+        for i in (several..n).step_by(S::LANES) {
+            let left = (n - i).min(S::LANES);
+            let mut sum = S::load_part(sums.add(i), left);
+            for step in 0..r.steps {
+                let at = step * r.apart + i;
+                let (mut from, mut to) = (x.add(at), y.add(at));
+                if left < S::LANES {
+                    std::ptr::copy_nonoverlapping(from, lines[0].as_mut_ptr(), left);
+                    (from, to) = (lines[0].as_ptr(), lines[1].as_mut_ptr());
+                }
+                sum = next::<S, BRAIN>(r, sum, from, to);
+                if left < S::LANES {
+                    std::ptr::copy_nonoverlapping(to.cast_const(), y.add(at), left);
+                }
+            }
+            sum.store_part(sums.add(i), left);
+        }
+    }
+}
+
+/// Vectors of lines that run together.
+const MANY: usize = 4;
+
+/// [`running`] for [`MANY`] vectors of lines.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the vectors out of memory.
+unsafe fn side_by_side<S: Narrowing, const BRAIN: bool>(
+    r: Running,
+    x: *const u16,
+    sums: *mut f32,
+    y: *mut u16,
+) {
+    // SAFETY: there are as many lines.
+    unsafe {
+        let mut all = [S::splat(0.0); MANY];
+        for k in 0..MANY {
+            all[k] = S::load(sums.add(k * S::LANES));
+        }
+        for step in 0..r.steps {
+            let at = step * r.apart;
+            for k in 0..MANY {
+                let at = at + k * S::LANES;
+                all[k] = next::<S, BRAIN>(r, all[k], x.add(at), y.add(at));
+            }
+        }
+        for k in 0..MANY {
+            all[k].store(sums.add(k * S::LANES));
+        }
+    }
+}
+
+/// The sums after a vector of elements; writes the results.
+#[inline(always)]
+unsafe fn next<S: Narrowing, const BRAIN: bool>(
+    r: Running,
+    sum: S,
+    x: *const u16,
+    y: *mut u16,
+) -> S {
+    // SAFETY: both have a vector.
+    unsafe {
+        let element = S::widened::<BRAIN>(x);
+        let after = match r.product {
+            true => sum.mul(element),
+            false => sum.add(element),
+        };
+        if r.outside {
+            sum.narrow::<BRAIN>(y);
+            return after.rounded::<BRAIN>();
+        }
+        after.put::<BRAIN>(y)
+    }
+}
+
+/// `$to[i] = $value` of `$v`, the elements of `$from` from `i` on: whole vectors, and what is
+/// left in lines of its own.
+macro_rules! all {
+    ($n:ident, $from:ident: $a:ty, $to:ident: $b:ty, |$v:ident, $out:ident| $put:expr) => {{
+        let mut i = 0;
+        while i + S::LANES <= $n {
+            let ($v, $out) = ($from.add(i), $to.add(i));
+            $put;
+            i += S::LANES;
+        }
+        if i < $n && $n >= S::LANES {
+            // The last vector overlaps the one before: what was rounded stays what it is.
+            let i = $n - S::LANES;
+            let ($v, $out) = ($from.add(i), $to.add(i));
+            $put;
+        } else if i < $n {
+            let (mut a, mut b) = ([<$a>::default(); LANES], [<$b>::default(); LANES]);
+            std::ptr::copy_nonoverlapping($from.add(i), a.as_mut_ptr(), $n - i);
+            let ($v, $out) = (a.as_ptr(), b.as_mut_ptr());
+            $put;
+            std::ptr::copy_nonoverlapping(b.as_ptr(), $to.add(i), $n - i);
+        }
+    }};
+}
+
+#[inline(always)]
+pub unsafe fn widened<S: Narrowing, const BRAIN: bool>(n: usize, x: *const u16, y: *mut f32) {
+    // SAFETY: both have `n` elements.
+    unsafe { all!(n, x: u16, y: f32, |v, out| S::widened::<BRAIN>(v).store(out)) };
+}
+
+#[inline(always)]
+pub unsafe fn narrowed<S: Narrowing, const BRAIN: bool>(n: usize, x: *const f32, y: *mut u16) {
+    // SAFETY: as above.
+    unsafe { all!(n, x: f32, y: u16, |v, out| S::load(v).narrow::<BRAIN>(out)) };
+}
+
+#[inline(always)]
+pub unsafe fn rounded<S: Narrowing, const BRAIN: bool>(n: usize, x: *const f32, y: *mut f32) {
+    // SAFETY: as above.
+    unsafe { all!(n, x: f32, y: f32, |v, out| S::load(v).rounded::<BRAIN>().store(out)) };
+}
