@@ -471,8 +471,10 @@ fn run(
         },
     )?;
     let whole = [input.dim(0)?.clone(), state[0].clone(), state[1].clone()];
-    let mut y = tr.matched(&results[1], &whole);
-    // All states at once: a step that only appends its own does so in place.
+    let y = tr.matched(&results[1], &whole);
+    let mut y = turn(tr, &y)?;
+    // All states at once: a step that only appends its own does so in place. What is behind the end
+    // of a sequence was not turned.
     if let Some(lens) = lens {
         let t = tr.iota(&y, 0)?;
         let t = tr.cast(&t, lens.elem)?;
@@ -481,7 +483,6 @@ fn run(
         let on = tr.expand(&on, 2)?;
         y = tr.select(&on, &y, &zero)?;
     }
-    let y = turn(tr, &y)?;
     Ok((y, results[2].clone(), results.get(3).cloned()))
 }
 
