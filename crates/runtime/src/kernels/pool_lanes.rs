@@ -92,7 +92,7 @@ unsafe fn channels<S: Turning>(p: &RxPool2dF32, of: Channels, room: *mut f32) {
                 to = to.add(S::LANES);
             }
         }
-        let late = (null(), None);
+        let late = (null(), None, false);
         scatter::<S>(sums, (pixels, of.count), of.y.0, of.y.1, late);
     }
 }

@@ -215,6 +215,13 @@ unsafe fn put<S: Simd, const MR: usize, const NV: usize>(
                     }
                 }
             }
+            if e.rounds() {
+                for i in 0..MR {
+                    for v in 0..NV {
+                        acc[i][v] = acc[i][v].half();
+                    }
+                }
+            }
         }
         for i in 0..MR {
             let c = target.c.wrapping_add(i * target.ld);

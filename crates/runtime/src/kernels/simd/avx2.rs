@@ -141,6 +141,11 @@ unsafe impl Simd for Avx2 {
         rest.store_part(to.wrapping_add(first), end - first);
     }
     #[inline(always)]
+    unsafe fn half(self) -> Self {
+        let narrow = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(self.0);
+        Avx2(_mm256_cvtph_ps(narrow))
+    }
+    #[inline(always)]
     unsafe fn round(self) -> Self {
         Self(_mm256_round_ps::<
             { _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC },

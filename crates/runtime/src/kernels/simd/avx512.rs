@@ -85,6 +85,11 @@ unsafe impl Simd for Avx512 {
         _mm512_mask_storeu_ps(to, mask(end) & !mask(first), self.0);
     }
     #[inline(always)]
+    unsafe fn half(self) -> Self {
+        let narrow = _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(self.0);
+        Avx512(_mm512_cvtph_ps(narrow))
+    }
+    #[inline(always)]
     unsafe fn round(self) -> Self {
         Self(_mm512_roundscale_ps::<
             { _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC },
