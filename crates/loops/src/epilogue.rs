@@ -9,7 +9,7 @@ use crate::continued::{largest_part, only_reader, reads, split_off};
 use crate::{BinOp, Buf, Buffer, Compute, Ex, ExKind, Hint, Program, Role, Stage, visit_expr};
 use relax_tensor::DType;
 
-/// `bound(sum * scale + bias + residual)`; parts that are `None` are omitted.
+/// `bound(sum * scale + bias + residual)`, rounded; parts that are `None` are omitted.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Epilogue {
     /// A factor per channel.
@@ -20,6 +20,9 @@ pub struct Epilogue {
     pub residual: Option<Buf>,
     /// The bounds of the result.
     pub bounds: Option<(f32, f32)>,
+    /// Whether the result is rounded to float16, last of all. Bounds that are numbers of it are the
+    /// same before that and after.
+    pub halved: bool,
 }
 
 impl Epilogue {
@@ -186,6 +189,11 @@ impl<'p> Sums<'p> {
         let mut out = Epilogue::default();
         let (mut lo, mut hi) = (f32::NEG_INFINITY, f32::INFINITY);
         let mut e = value;
+        if let ExKind::Cast(narrow) = value.kind()
+            && narrow.dtype() == DType::F16
+        {
+            (out.halved, e) = (true, narrow);
+        }
         loop {
             match e.kind() {
                 ExKind::Binary(BinOp::Max, x, b) if b.as_float().is_some() => {
@@ -207,6 +215,12 @@ impl<'p> Sums<'p> {
         }
         if (lo, hi) != (f32::NEG_INFINITY, f32::INFINITY) {
             out.bounds = Some((lo, hi));
+        }
+        if out.halved {
+            e = match e.kind() {
+                ExKind::Cast(sum) if sum.dtype() == DType::F32 => sum,
+                _ => return None,
+            };
         }
         let mut terms = vec![e];
         let mut seen = false;

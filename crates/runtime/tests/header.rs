@@ -7,7 +7,7 @@ use relax_runtime::kernels::{
     attention::Masking,
     combiner::Combiner,
     conv::Layout,
-    gemm::epilogue::{Activation, BiasAxis},
+    gemm::epilogue::{Activation, BiasAxis, Rounding},
     kinds::Kind,
     lines::Work,
     math::Math,
@@ -248,6 +248,7 @@ fn numbers_are_declared_as_they_are() {
     let mut own: Vec<(&str, usize)> = Vec::new();
     for names in [
         Activation::C,
+        Rounding::C,
         BiasAxis::C,
         Combiner::C,
         Kind::C,

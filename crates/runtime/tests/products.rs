@@ -12,7 +12,7 @@ use relax_runtime::capi::packing::{
     rx_pack_a_f32, rx_pack_a_f32_size, rx_pack_b_f32, rx_pack_b_f32_size,
 };
 use relax_runtime::context::RxContext;
-use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
+use relax_runtime::kernels::gemm::epilogue::{Rounding, RxEpilogue};
 use relax_runtime::kernels::gemm::other::*;
 use relax_runtime::kernels::gemm::*;
 use std::ptr::null;
@@ -37,7 +37,7 @@ fn check_product(ctx: *mut RxContext, p: &Product, random: &mut Random) {
     let (row_bias, column_bias) = (random.floats(m), random.floats(n));
     let column_scale = random.floats(n);
     let residual = random.floats(m * (n + 1));
-    let mut c = old.clone();
+    let (mut c, mut rounded) = (old.clone(), old.clone());
     let mut e = RxEpilogue::default();
     match p.epilogue {
         1 => e.bias = row_bias.as_ptr(),
@@ -73,7 +73,7 @@ fn check_product(ctx: *mut RxContext, p: &Product, random: &mut Random) {
             b_cs as i64,
             b_packed.as_mut_ptr(),
         );
-        let g = RxGemmF32 {
+        let mut g = RxGemmF32 {
             m: m as i64,
             n: n as i64,
             k: k as i64,
@@ -100,6 +100,8 @@ fn check_product(ctx: *mut RxContext, p: &Product, random: &mut Random) {
             epilogue: e,
         };
         assert_eq!(rx_gemm_f32(ctx, &g), 0);
+        (g.c, g.epilogue.rounding) = (rounded.as_mut_ptr(), Rounding::Half as i32);
+        assert_eq!(rx_gemm_f32(ctx, &g), 0);
     }
     let mut wanted = old;
     for i in 0..m {
@@ -117,6 +119,10 @@ fn check_product(ctx: *mut RxContext, p: &Product, random: &mut Random) {
         p.a_t, p.b_t, p.packed, p.accumulate, p.epilogue
     );
     close(&what, &c, &wanted, 1e-5 * (k as f32).sqrt().max(1.0));
+    let lines = c.chunks(n + 3).zip(rounded.chunks(n + 3));
+    for (plain, rounded) in lines {
+        common::halved(&what, &rounded[..n], &plain[..n]);
+    }
 }
 
 #[test]

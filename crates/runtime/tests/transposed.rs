@@ -2,10 +2,11 @@
 
 mod common;
 
-use common::{Random, close, everywhere, finish, one_pixel};
+use common::{Random, close, everywhere, finish, halved, one_pixel};
 use relax_runtime::capi::kernels::rx_conv2d_transpose_f32;
 use relax_runtime::context::RxContext;
 use relax_runtime::kernels::conv::*;
+use relax_runtime::kernels::gemm::epilogue::Rounding;
 
 /// c, o, groups, h, w, kh, kw, step down, step right, padding above, padding left, dilation.
 fn check(ctx: *mut RxContext, case: [i64; 12], images: i64, epilogue: bool) {
@@ -80,6 +81,11 @@ fn check(ctx: *mut RxContext, case: [i64; 12], images: i64, epilogue: bool) {
     // SAFETY: all arrays have the sizes that the descriptor states.
     assert_eq!(unsafe { rx_conv2d_transpose_f32(ctx, &v) }, 0);
     close(&format!("{case:?}"), &y, &wanted, 1e-4);
+    let plain = std::mem::replace(&mut y, vec![9.0; outputs]);
+    (v.y, v.epilogue.rounding) = (y.as_mut_ptr(), Rounding::Half as i32);
+    // SAFETY: as before.
+    assert_eq!(unsafe { rx_conv2d_transpose_f32(ctx, &v) }, 0);
+    halved(&format!("{case:?}"), &y, &plain);
 }
 
 #[test]

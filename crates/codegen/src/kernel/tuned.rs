@@ -5,7 +5,7 @@ use cranelift_codegen::ir::{InstBuilder, Value, types};
 use relax_loops::{Buf, Hint};
 use relax_runtime::abi::{self, CStructure, Function, Part};
 use relax_runtime::fields;
-use relax_runtime::kernels::gemm::epilogue::{Activation, BiasAxis, RxEpilogue};
+use relax_runtime::kernels::gemm::epilogue::{Activation, BiasAxis, Rounding, RxEpilogue};
 use relax_runtime::kernels::integer::Element;
 use relax_runtime::kernels::requantize::RxRequantize;
 use relax_runtime::kernels::rows::RxLayerNormF32;
@@ -92,6 +92,11 @@ impl Kernel<'_, '_, '_> {
         if e.bounds.is_some() {
             ints.extend(fields!(RxEpilogue {
                 activation: Activation::Clip as i64
+            }));
+        }
+        if e.halved {
+            ints.extend(fields!(RxEpilogue {
+                rounding: Rounding::Half as i64
             }));
         }
         self.put_ints(f, ints.into_iter().map(|(field, n)| (part.field(field), n)));

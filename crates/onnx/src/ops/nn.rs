@@ -8,19 +8,26 @@ use super::steps::OfBytes;
 use crate::graph::Tr;
 use crate::node::{Node, R, unsupported};
 use crate::table::{Entry, op};
-use crate::value::{Val, Value};
+use crate::value::{Elem, Val, Value};
 
 type Out = R<Vec<Value>>;
 
 pub static OPS: &[Entry] = &[
     op("Conv", 1, |tr, n| {
         let (x, w) = (n.t(0)?, n.t(1)?);
-        let y = convolution(tr, n, &x, &w)?;
-        let y = match n.opt(2)? {
-            Some(b) => biased(tr, &y, &b)?,
-            None => y,
+        let Some(b) = n.opt(2)? else {
+            return Ok(vec![convolution(tr, n, &x, &w)?.into()]);
         };
-        Ok(vec![y.into()])
+        // Narrow floats are rounded once, with the bias.
+        let sums = match x.elem {
+            Elem::F16 | Elem::BF16 => Elem::F32,
+            other => other,
+        };
+        let mut wide = |v: &Val| tr.cast(v, sums);
+        let (wide_x, w, b) = (wide(&x)?, wide(&w)?, wide(&b)?);
+        let y = convolution(tr, n, &wide_x, &w)?;
+        let y = biased(tr, &y, &b)?;
+        Ok(vec![tr.cast(&y, x.elem)?.into()])
     }),
     op("ConvTranspose", 1, transposed),
     op("MaxPool", 1, max_pool),

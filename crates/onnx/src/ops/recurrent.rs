@@ -450,13 +450,11 @@ fn run(
         |tr, s| {
             let x = tr.take(&input, &s[0], 0)?;
             let (h, c) = d.step(tr, &x, &s[2], s.get(3))?;
-            let (mut h, mut c, mut y) = (h.clone(), c, h);
+            let (mut h, mut c, y) = (h.clone(), c, h);
             if let Some(lens) = lens {
                 let t = tr.cast(&s[0], lens.elem)?;
                 let on = tr.binary("less", &t, lens)?;
                 let on = tr.expand(&on, 1)?;
-                let zero = tr.number(h.elem, 0.0);
-                y = tr.select(&on, &h, &zero)?;
                 h = tr.select(&on, &h, &s[2])?;
                 c = match (c, s.get(3)) {
                     (Some(c), Some(old)) => Some(tr.select(&on, &c, old)?),
@@ -474,7 +472,17 @@ fn run(
     )?;
     let whole = [input.dim(0)?.clone(), state[0].clone(), state[1].clone()];
     let y = tr.matched(&results[1], &whole);
-    let y = turn(tr, &y)?;
+    let mut y = turn(tr, &y)?;
+    // All states at once: a step that only appends its own does so in place. What is behind the end
+    // of a sequence was not turned.
+    if let Some(lens) = lens {
+        let t = tr.iota(&y, 0)?;
+        let t = tr.cast(&t, lens.elem)?;
+        let (t, lens) = (tr.expand(&t, 1)?, tr.expand(lens, 0)?);
+        let on = tr.binary("less", &t, &lens)?;
+        let on = tr.expand(&on, 2)?;
+        y = tr.select(&on, &y, &zero)?;
+    }
     Ok((y, results[2].clone(), results.get(3).cloned()))
 }
 

@@ -4,6 +4,7 @@
 use relax_ir::{AttrValue, ExprId};
 use relax_tensor::{DType, Tensor};
 
+use super::nn_conv_planes::{self, Operands};
 use crate::{Affine, AffineSite, Build, Layout, Number};
 
 pub(super) type Integers = Option<(ExprId, Affine)>;
@@ -215,17 +216,20 @@ fn filtered(b: &mut dyn Build, s: &AffineSite, name: &'static str) -> Integers {
     quantised_product(b, s, name, channel)
 }
 
+/// `nn.conv3d`: there is no such operator on integers, but images are made of volumes.
+pub fn conv3d(b: &mut dyn Build, s: &AffineSite) -> Integers {
+    let (_, channel) = filters(b, s, 'O')?;
+    let [(x, of_x), (w, of_w)] = factors(s)?;
+    let zero = uniform(b, of_x.zero)?;
+    let all = [x, w, of_x.zero, of_w.zero, of_x.scale, of_w.scale];
+    let y = nn_conv_planes::convolved(b, &s.site, &Operands::Integers(all, zero as i64))?;
+    Some((y, sums(b, of_x, of_w, channel)))
+}
+
 /// `nn.conv2d_transpose`.
 pub fn conv2d_transpose(b: &mut dyn Build, s: &AffineSite) -> Integers {
     let vector = s.affine(1)?.1.axis.is_some();
     (!vector).then(|| filtered(b, s, "qnn.conv2d_transpose"))?
-}
-
-/// Convolutions that have no quantised operator of their own: on integers of 32 bits, whose kernels
-/// read the small ones.
-pub fn convolution(b: &mut dyn Build, s: &AffineSite) -> Integers {
-    let (_, channel) = filters(b, s, 'O')?;
-    plain_product(b, s, channel)
 }
 
 /// Checks that a product's sums fit 32 bits, and that scales of its right operand are by column.

@@ -80,12 +80,12 @@ pub static OPS: &[OpDef] = &[
         conv_rel(cx, 3)
     })
     .for_kernels(super::nn_conv_planes::of_volume)
+    .affine_product(super::affine_rules::conv3d)
     .narrow_precision()
     .rounds_once()
     .result_dtype("out_dtype")
     .scale(crate::ScaleRole::Convolution)
     .layout(super::layout_rules::convolution)
-    .affine_product(super::affine_rules::convolution)
     .inputs(&[
         input("data", "(n, c, d, h, w) in its layout"),
         input("weight", "(o, i, kd, kh, kw) in its layout"),

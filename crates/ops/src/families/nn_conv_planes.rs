@@ -12,6 +12,52 @@ use super::conv_forms::{pairs, per_axis};
 use super::nn_conv_live::Live;
 use crate::expand::{Build, Site};
 
+/// What is convolved: numbers, or the integers that stand for them.
+pub(super) enum Operands {
+    /// Data and weight of float32.
+    Floats([ExprId; 2]),
+    /// The six operands of `qnn.conv2d`, of which the data has one zero point, and that.
+    Integers([ExprId; 6], i64),
+}
+
+impl Operands {
+    /// Returns the data and the weight.
+    fn pair(&self) -> [ExprId; 2] {
+        match *self {
+            Operands::Floats(both) => both,
+            Operands::Integers([x, w, ..], _) => [x, w],
+        }
+    }
+
+    /// Returns what padding consists of.
+    fn padding(&self, b: &mut dyn Build) -> Option<ExprId> {
+        let zero = match *self {
+            Operands::Floats(_) => Tensor::zeros(DType::F32, &[]),
+            Operands::Integers([x, ..], zero) => Tensor::scalar_i64(b.dtype(x)?, zero),
+        };
+        Some(b.constant(zero))
+    }
+
+    /// Emits the convolution of images made of these.
+    fn convolve(
+        &self,
+        b: &mut dyn Build,
+        [x, w]: [ExprId; 2],
+        attrs: &[(&str, AttrValue)],
+    ) -> ExprId {
+        match *self {
+            Operands::Floats(_) => b.call("nn.conv2d", &[x, w], attrs),
+            Operands::Integers([_, _, rest @ ..], _) => {
+                let mut attrs = attrs.to_vec();
+                attrs.push(("out_dtype", AttrValue::DType(DType::I32)));
+                let [x_zero, w_zero, x_scale, w_scale] = rest;
+                let args = [x, w, x_zero, w_zero, x_scale, w_scale];
+                b.call("qnn.conv2d", &args, &attrs)
+            }
+        }
+    }
+}
+
 /// The number of products per element of the data below which rearranging planes costs more than it
 /// saves.
 const FEW: i64 = 32;
@@ -50,17 +96,24 @@ fn reshape(b: &mut dyn Build, x: ExprId, shape: &[i64]) -> ExprId {
 pub(super) fn of_volume(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     let [x, w] = *site.args.first_chunk()?;
     let float = |e| b.dtype(e) == Some(DType::F32);
+    let same = match site.value("out_dtype") {
+        AttrValue::DType(d) => d.is_void() || d == DType::F32,
+        _ => true,
+    };
+    let floats = same && float(x) && float(w) && float(site.call);
+    floats.then(|| convolved(b, site, &Operands::Floats([x, w])))?
+}
+
+/// Emits the convolution of a call of `nn.conv3d` without groups, of known extents, as that of images.
+pub(super) fn convolved(b: &mut dyn Build, site: &Site, operands: &Operands) -> Option<ExprId> {
+    let [x, w] = operands.pair();
     let text = |name: &str| site.value(name).as_str().unwrap_or_default().to_owned();
     let out_layout = text("out_layout");
     let known = text("data_layout") == "NCDHW"
         && text("kernel_layout") == "OIDHW"
         && (out_layout.is_empty() || out_layout == "NCDHW")
         && site.int("groups") == Some(1);
-    let same = match site.value("out_dtype") {
-        AttrValue::DType(d) => d.is_void() || d == DType::F32,
-        _ => true,
-    };
-    if !known || !same || !float(x) || !float(w) || !float(site.call) {
+    if !known {
         return None;
     }
     let [n, c, data @ ..] = <[i64; 5]>::try_from(b.extents(x)?).ok()?;
@@ -106,16 +159,16 @@ pub(super) fn of_volume(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
             data: h.data * v.data,
             ..h
         };
-        let y = image_conv(b, image, w, &d, &flat);
+        let y = image_conv(b, operands, [image, w], [&d, &flat]);
         return Some(reshape(b, y, &[n, o, depth, height, width]));
     }
-    let planes = planes(b, x, [n, c], &d, h.data * v.data);
+    let planes = planes(b, operands, [n, c], &d, h.data * v.data)?;
     let image = reshape(b, planes, &[n * depth, d.live.taps * c, h.data, v.data]);
     if d.live.taps > 1 {
         w = b.call("transpose", &[w], &[("axes", ints(&[0, 2, 1, 3, 4]))]);
     }
     let w = reshape(b, w, &[o, d.live.taps * c, h.live.taps, v.live.taps]);
-    let y = image_conv(b, image, w, &h, &v);
+    let y = image_conv(b, operands, [image, w], [&h, &v]);
     if depth == 1 {
         return Some(reshape(b, y, &[n, o, 1, height, width]));
     }
@@ -125,17 +178,24 @@ pub(super) fn of_volume(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
 
 /// Gathers the planes that each plane of the result is computed from: `(n, depth, taps, c, plane)`,
 /// possibly with axes of extent one.
-fn planes(b: &mut dyn Build, x: ExprId, [n, c]: [i64; 2], d: &Along, plane: i64) -> ExprId {
+fn planes(
+    b: &mut dyn Build,
+    operands: &Operands,
+    [n, c]: [i64; 2],
+    d: &Along,
+    plane: i64,
+) -> Option<ExprId> {
+    let [x, _] = operands.pair();
     let mut x = reshape(b, x, &[n, c, d.data, plane]);
     if d.data == 1 && d.live.taps == 1 && d.live.padding == (0, 0) {
-        return x;
+        return Some(x);
     }
     x = b.call("transpose", &[x], &[("axes", ints(&[0, 2, 1, 3]))]);
     if d.live.padding != (0, 0) {
         let none = ints(&[0, 0]);
         let around = ints(&[d.live.padding.0, d.live.padding.1]);
         let around = AttrValue::Array(vec![none.clone(), around, none.clone(), none].into());
-        let zero = b.constant(Tensor::zeros(DType::F32, &[]));
+        let zero = operands.padding(b)?;
         x = b.call("nn.pad", &[x, zero], &[("pad_width", around)]);
     }
     let reach = (d.live.taps - 1) * d.dilation + 1;
@@ -146,7 +206,7 @@ fn planes(b: &mut dyn Build, x: ExprId, [n, c]: [i64; 2], d: &Along, plane: i64)
     ];
     x = b.call("sliding_window", &[x], &given);
     if d.dilation == 1 || d.live.taps == 1 {
-        return x;
+        return Some(x);
     }
     // Of a window of adjacent planes, those that taps are on.
     let depth = d.result().unwrap_or_default();
@@ -155,11 +215,16 @@ fn planes(b: &mut dyn Build, x: ExprId, [n, c]: [i64; 2], d: &Along, plane: i64)
         ("end", ints(&[n, depth, 1, 1, reach, c, plane])),
         ("strides", ints(&[1, 1, 1, 1, d.dilation, 1, 1])),
     ];
-    b.call("strided_slice", &[x], &given)
+    Some(b.call("strided_slice", &[x], &given))
 }
 
 /// Builds the convolution of images, with its parameters along height and width.
-fn image_conv(b: &mut dyn Build, x: ExprId, w: ExprId, h: &Along, v: &Along) -> ExprId {
+fn image_conv(
+    b: &mut dyn Build,
+    operands: &Operands,
+    [x, w]: [ExprId; 2],
+    [h, v]: [&Along; 2],
+) -> ExprId {
     let channels = b
         .extents(w)
         .map_or(AttrValue::None, |w| AttrValue::Int(w[0]));
@@ -178,5 +243,5 @@ fn image_conv(b: &mut dyn Build, x: ExprId, w: ExprId, h: &Along, v: &Along) -> 
         ("channels", channels),
         ("kernel_size", ints(&[h.live.taps, v.live.taps])),
     ];
-    b.call("nn.conv2d", &[x, w], &given)
+    operands.convolve(b, [x, w], &given)
 }

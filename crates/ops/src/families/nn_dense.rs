@@ -46,6 +46,7 @@ pub static OPS: &[OpDef] = &[
         dense_rel,
     )
     .gradient(super::gradients::dense)
+    .rounds_once()
     .narrow_precision()
     .result_dtype("out_dtype")
     .scale(crate::ScaleRole::Dense)
@@ -64,6 +65,8 @@ pub static OPS: &[OpDef] = &[
         matmul_rel,
     )
     .gradient(super::gradients_parts::matmul)
+    .rounds_once()
+    .result_dtype("out_dtype")
     .affine_product(super::affine_rules::matmul)
     .hinted(super::hinted::matmul)
     .inputs(&[
@@ -79,6 +82,7 @@ pub static OPS: &[OpDef] = &[
         batch_matmul_rel,
     )
     .affine_product(super::affine_rules::batch_matmul)
+    .rounds_once()
     .narrow_precision()
     .result_dtype("out_dtype")
     .hinted(super::hinted::batch_matmul)

@@ -146,6 +146,8 @@ fn graph(m: &Module, typing: &Typing, order: &[ExprId], body: ExprId) -> Graph {
                 let simple = [
                     relax_tensor::DType::I32,
                     relax_tensor::DType::I64,
+                    relax_tensor::DType::F16,
+                    relax_tensor::DType::BF16,
                     relax_tensor::DType::F32,
                     relax_tensor::DType::F64,
                     relax_tensor::DType::BOOL,

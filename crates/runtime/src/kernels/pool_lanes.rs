@@ -100,7 +100,7 @@ unsafe fn channels<S: Turning>(p: &RxPool2dF32, of: Channels, room: *mut f32) {
             }
         }
     }
-    let late = (null(), None);
+    let late = (null(), None, false);
     // SAFETY: the channels lie in image and output; `room` has a vector for each pixel of both
     // images.
     unsafe {

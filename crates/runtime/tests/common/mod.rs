@@ -193,3 +193,17 @@ pub fn finish(e: &RxEpilogue, sum: f32, bias: usize, residual: usize) -> f32 {
         _ => x,
     }
 }
+
+/// Asserts that results are those of before, rounded to float16: rounding is all that the same call
+/// with rounding does beside.
+pub fn halved(what: &str, found: &[f32], before: &[f32]) {
+    for (i, (f, b)) in found.iter().zip(before).enumerate() {
+        let wanted = half::f16::from_f32(*b).to_f32();
+        let isa = relax_runtime::kernels::simd::isa();
+        assert_eq!(
+            f.to_bits(),
+            wanted.to_bits(),
+            "{what}: element {i} of {b} ({isa:?})"
+        );
+    }
+}

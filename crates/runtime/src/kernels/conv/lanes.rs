@@ -162,7 +162,7 @@ unsafe fn channels<S: Turning>(
             };
             windows::<S>(room, scratch, weight, sums, &finish);
             let to = v.y.add(place);
-            let late = (finish.residual, finish.bounds);
+            let late = (finish.residual, finish.bounds, e.rounds());
             scatter::<S>(sums, (pixels, lines), to, s.og * pixels, late);
         }
     }

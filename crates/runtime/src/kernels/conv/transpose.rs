@@ -12,6 +12,7 @@ use crate::kernels::gemm::tile::ROWS;
 use crate::kernels::gemm::{RxGemmF32, Way, serial};
 use crate::kernels::scratch::Scratch;
 use crate::threads::{Grain, Share};
+use half::f16;
 use std::ops::Range;
 use std::ptr::{null, null_mut};
 
@@ -121,6 +122,9 @@ unsafe fn finish(v: &RxConv2dF32, pixels: usize, channel: usize, plane: usize) {
         }
         if e.activation != 0 {
             x = RxEpilogue::bound(x, bounds);
+        }
+        if e.rounds() {
+            x = f16::from_f32(x).to_f32();
         }
         // SAFETY: scale and bias have a number for each channel, the residual the output's form.
         unsafe {

@@ -15,6 +15,14 @@ c_enumeration! {
         Clip = "RX_ACT_CLIP",
     }
 
+    /// What every element is rounded to, last of all.
+    pub enum Rounding {
+        /// Nothing.
+        None = "RX_ROUND_NONE",
+        /// The nearest float16, ties to even.
+        Half = "RX_ROUND_HALF",
+    }
+
     /// The axis along which bias and scale vary.
     pub enum BiasAxis {
         /// One number per row.
@@ -43,6 +51,10 @@ c_structure! {
         pub hi: f32,
         /// A factor of the sum, applied first, along `bias_axis`; may be null.
         pub scale: *const f32,
+        /// A [`Rounding`].
+        pub rounding: i32,
+        /// Zero.
+        pub reserved: i32,
     }
 }
 
@@ -57,6 +69,8 @@ impl Default for RxEpilogue {
             lo: 0.0,
             hi: 0.0,
             scale: null(),
+            rounding: 0,
+            reserved: 0,
         }
     }
 }
@@ -66,6 +80,12 @@ impl RxEpilogue {
     #[inline(always)]
     pub(crate) fn activates(&self) -> bool {
         self.activation != Activation::None as i32
+    }
+
+    /// Returns whether elements are rounded.
+    #[inline(always)]
+    pub(crate) fn rounds(&self) -> bool {
+        self.rounding != Rounding::None as i32
     }
 
     /// Returns whether bias and scale have one number per row.
@@ -92,7 +112,8 @@ impl RxEpilogue {
 
     /// Returns whether there is nothing to do.
     pub fn none(&self) -> bool {
-        self.bias.is_null() && self.scale.is_null() && self.residual.is_null() && !self.activates()
+        let adds = !self.bias.is_null() || !self.residual.is_null();
+        !adds && self.scale.is_null() && !self.activates() && !self.rounds()
     }
 }
 
@@ -119,6 +140,7 @@ pub struct Line<S> {
     scale: Option<S>,
     bias: Option<S>,
     bounds: Option<(S, S)>,
+    rounds: bool,
 }
 
 impl<S: Simd> Line<S> {
@@ -159,6 +181,9 @@ impl<S: Simd> Line<S> {
                 // As `a > b ? a : b`: a NaN becomes the bound.
                 x = x.max(lo).min(hi);
             }
+            if self.rounds {
+                x = x.half();
+            }
             x.store_part(self.c.add(at), n);
         }
     }
@@ -183,6 +208,7 @@ impl Target {
                     scale: None,
                     bias: None,
                     bounds: None,
+                    rounds: false,
                 };
             };
             let number = |from: *const f32| (!from.is_null()).then(|| S::splat(*from.add(row)));
@@ -196,6 +222,7 @@ impl Target {
                 scale: number(e.scale),
                 bias: number(e.bias),
                 bounds: e.activates().then(|| (S::splat(lo), S::splat(hi))),
+                rounds: e.rounds(),
             }
         }
     }
@@ -284,6 +311,9 @@ impl Target {
                 if e.activates() {
                     // As `a > b ? a : b`: a NaN becomes the bound.
                     x = x.max(lo).min(hi);
+                }
+                if e.rounds() {
+                    x = x.half();
                 }
                 // SAFETY: the result has the rows and columns that are finished, and `tile` the
                 // vectors.

@@ -218,6 +218,13 @@ unsafe fn put<S: Simd, const MR: usize, const NV: usize>(
                     }
                 }
             }
+            if e.rounds() {
+                for i in 0..MR {
+                    for v in 0..NV {
+                        acc[i][v] = acc[i][v].half();
+                    }
+                }
+            }
         }
     }
     // SAFETY: the target has these rows and columns.

@@ -141,6 +141,14 @@ unsafe impl Simd for Avx2 {
         rest.store_part(to.wrapping_add(first), end - first);
     }
     #[inline(always)]
+    fn half(self) -> Self {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe {
+            let narrow = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(self.0);
+            Self(_mm256_cvtph_ps(narrow))
+        }
+    }
+    #[inline(always)]
     fn round(self) -> Self {
         // SAFETY: there is no vector but where the instruction set is enabled.
         unsafe {

@@ -85,6 +85,14 @@ unsafe impl Simd for Avx512 {
         _mm512_mask_storeu_ps(to, mask(end) & !mask(first), self.0);
     }
     #[inline(always)]
+    fn half(self) -> Self {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe {
+            let narrow = _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(self.0);
+            Self(_mm512_cvtph_ps(narrow))
+        }
+    }
+    #[inline(always)]
     fn round(self) -> Self {
         // SAFETY: there is no vector but where the instruction set is enabled.
         unsafe {

@@ -198,6 +198,8 @@ pub unsafe trait Simd: Copy {
     fn sqrt(self) -> Self;
     /// To the nearest integer, ties to even; zeros keep their signs.
     fn round(self) -> Self;
+    /// To the nearest number that float16 has, ties to even.
+    fn half(self) -> Self;
     /// The next integer below; zeros keep their signs.
     fn floor(self) -> Self;
     /// The float whose sign and exponent are the low nine bits of this one: 2^(n - 127) for a number

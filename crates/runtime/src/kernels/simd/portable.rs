@@ -137,6 +137,10 @@ unsafe impl Simd for Portable {
         map(self, f32::sqrt)
     }
     #[inline(always)]
+    fn half(self) -> Self {
+        map(self, |a| half::f16::from_f32(a).to_f32())
+    }
+    #[inline(always)]
     fn round(self) -> Self {
         map(self, |a| {
             // From 2^23 on all numbers are integers.

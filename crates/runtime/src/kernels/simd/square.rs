@@ -107,6 +107,7 @@ pub unsafe fn gather<S: Turning>(
 
 /// Transposes `count` consecutive vectors to `lines` lines that are `step` apart. A residual with
 /// the same layout is added before bounds are applied; without one, the caller applies the bounds.
+/// With `halves`, elements are rounded to float16 then.
 ///
 /// # Safety
 /// There are as many vectors, and all elements can be written, or read of the residual.
@@ -116,7 +117,7 @@ pub unsafe fn scatter<S: Turning>(
     (count, lines): (usize, usize),
     to: *mut f32,
     step: usize,
-    (residual, bounds): (*const f32, Option<(f32, f32)>),
+    (residual, bounds, halves): (*const f32, Option<(f32, f32)>, bool),
 ) {
     // SAFETY: there are `lines` lines of `count` floats, and the places that are read have a
     // vector; a residual is read before its place is written.
@@ -138,6 +139,9 @@ pub unsafe fn scatter<S: Turning>(
                     if let Some((lo, hi)) = bounds {
                         x = x.max(S::splat(lo)).min(S::splat(hi));
                     }
+                }
+                if halves {
+                    x = x.half();
                 }
                 x.store_part(to.add(k * step + i), n);
             }
