@@ -203,7 +203,8 @@ fn outcome(m: &Module, inputs: &[Tensor], steps: u64) -> Result<Vec<Tensor>, Str
 /// Returns whether a type is at least as precise as another: equal, or with extents in place of
 /// `?`.
 fn says(new: &str, old: &str) -> bool {
-    let mut rest = new;
+    let (new, old) = (unquantified(new), unquantified(old));
+    let mut rest = new.as_str();
     for (i, part) in old.split('?').enumerate() {
         if i > 0 {
             // Extents end at a comma or a parenthesis; nested parentheses contain neither.
@@ -216,6 +217,26 @@ fn says(new: &str, old: &str) -> bool {
         }
     }
     rest.is_empty()
+}
+
+/// A type without type parameters and the relations between them: a function within a result may be
+/// the one that has them, which says more.
+fn unquantified(ty: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = ty;
+    while let Some(at) = rest.find("fn [") {
+        let end = rest[at..].find(']').map_or(rest.len(), |n| at + n + 1);
+        kept += &rest[..at];
+        kept += "fn ";
+        rest = &rest[end..];
+    }
+    kept += rest;
+    while let Some(at) = kept.find(" where ") {
+        let is_name = |c: char| c.is_alphanumeric() || c == ' ';
+        let end = kept[at..].find(|c| !is_name(c));
+        kept.replace_range(at..end.map_or(kept.len(), |n| at + n), "");
+    }
+    kept
 }
 
 fn main_type(m: &Module) -> Option<String> {
