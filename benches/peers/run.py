@@ -362,7 +362,8 @@ def page(results, graphs, tree, alone, splits, networks, gflops, bandwidth, args
         f"{SLOW} times as long as the fastest has one turn. *Ratio* is the fastest other "
         "system's time by ours: above 1 ours is faster. *Share* is the part of the measured peak that ours reaches on one "
         "thread: of arithmetic (a convolution by fewer products may exceed it), or, for workloads that memory limits, of a copy "
-        "of as many bytes, the faster of numpy's and one that writes past the caches, measured before and after each turn. With T "
+        "of as many bytes, the faster of numpy's and one that writes past the caches, measured before and after each turn (between "
+        "arrays in small pages, as the system gives them; results of ours lie in huge ones, so it can be exceeded). With T "
         "threads every system's process may use T processors and no more. TVM compiles with its default schedules for this "
         "processor: nothing is tuned. The tree's time is that of one sum. Results of all systems are compared with ours "
         "(relative 1e-3, absolute 1e-4; numbers of 8 bits to within one); those that differ are marked ≠.", "",
