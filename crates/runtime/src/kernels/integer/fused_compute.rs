@@ -1,7 +1,8 @@
 //! Parts of [`fused`](super::fused), for each instruction set.
 
 use super::fused_rows::{Row, row};
-use super::fused_vectors::{Plain, Wide};
+use super::fused_tile::Ends;
+use super::fused_vectors::Plain;
 use super::fused_walk::{Tiles, tiles};
 use crate::kernels::simd::{Isa, isa};
 
@@ -15,7 +16,7 @@ pub(super) enum Part<'t> {
 }
 
 #[inline(always)]
-unsafe fn part<S: Wide>(p: &Part<'_>) {
+unsafe fn part<S: Ends>(p: &Part<'_>) {
     // SAFETY: parts are made for what they refer to; the caller has the instruction set.
     unsafe {
         match p {

@@ -2,7 +2,9 @@
 #![allow(clippy::needless_range_loop)] // Indices keep sums out of memory.
 
 use super::fused_scales::{Finish, MOST, PANEL};
-use super::fused_vectors::Wide;
+#[cfg(target_arch = "x86_64")]
+use super::fused_vectors::x86;
+use super::fused_vectors::{Plain, Wide};
 use std::mem::MaybeUninit;
 
 /// The most pixels of a tile.
@@ -185,7 +187,7 @@ unsafe fn sums<S: Wide, const R: usize, const V: usize, const PICK: bool>(
 /// Windows, panels, tables and places for results are those that the tile says; the instruction set
 /// is enabled.
 #[inline(always)]
-pub(super) unsafe fn tile<S: Wide>(t: &Tile<'_>) {
+pub(super) unsafe fn tile<S: Ends>(t: &Tile<'_>) {
     let mut all: Sums = [[MaybeUninit::uninit(); MOST]; PIXELS];
     let mut own: Sums = [[MaybeUninit::uninit(); MOST]; PIXELS];
     let (mut from, mut step) = (t.start, 0);
@@ -242,11 +244,60 @@ pub(super) unsafe fn tile<S: Wide>(t: &Tile<'_>) {
         if matches!(t.finish, Finish::Float(_, _, Some(_))) && S::LANES > 4 {
             return;
         }
+        S::end(t, &all);
+    }
+}
+
+/// The end of a tile as a function of its own, which has the instruction set itself: within the one
+/// that makes the sums, compilers keep fewer of them in registers.
+///
+/// # Safety
+/// As of [`Wide`].
+pub(super) unsafe trait Ends: Wide {
+    /// Makes and stores the results of a tile whose sums were computed.
+    unsafe fn end(t: &Tile<'_>, all: &Sums);
+}
+
+// SAFETY: nothing is enabled beyond what every processor has.
+unsafe impl Ends for Plain {
+    unsafe fn end(t: &Tile<'_>, all: &Sums) {
+        // SAFETY: as promised.
+        unsafe { results::<Self>(t, all) };
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+// SAFETY: the function has the instruction set.
+unsafe impl Ends for x86::Avx512 {
+    #[inline(never)]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2")]
+    unsafe fn end(t: &Tile<'_>, all: &Sums) {
+        // SAFETY: as promised.
+        unsafe { results::<Self>(t, all) };
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+// SAFETY: the function has the instruction set.
+unsafe impl<const BY: u8> Ends for x86::Avx<BY> {
+    #[inline(never)]
+    #[target_feature(enable = "avx2")]
+    unsafe fn end(t: &Tile<'_>, all: &Sums) {
+        // SAFETY: as promised.
+        unsafe { results::<Self>(t, all) };
+    }
+}
+
+/// The body of [`Ends::end`].
+#[inline(always)]
+unsafe fn results<S: Wide>(t: &Tile<'_>, all: &Sums) {
+    // SAFETY: the tile has so many pixels, whose sums were computed.
+    unsafe {
         match t.high {
-            6 => put::<S, 6>(t, &all, 0),
+            6 => put::<S, 6>(t, all, 0),
             high => {
                 for pixel in 0..high {
-                    put::<S, 1>(t, &all, pixel);
+                    put::<S, 1>(t, all, pixel);
                 }
             }
         }

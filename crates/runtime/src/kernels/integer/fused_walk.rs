@@ -1,8 +1,7 @@
 //! The way of [`fused`](super::fused) from pixel to pixel. Stepping takes no division: a tile of few
 //! quads would take less time for its products than for these.
 
-use super::fused_tile::{Tile, tile};
-use super::fused_vectors::Wide;
+use super::fused_tile::{Ends, Tile, tile};
 use crate::kernels::conv::Sizes;
 
 /// Where windows are read.
@@ -119,7 +118,7 @@ pub(super) struct Tiles<'t> {
 /// # Safety
 /// As of [`tile`].
 #[inline(always)]
-pub(super) unsafe fn tiles<S: Wide>(t: &Tiles<'_>) {
+pub(super) unsafe fn tiles<S: Ends>(t: &Tiles<'_>) {
     let (mut tile_of, mut walk) = (t.tile, t.walk);
     let most = t.tile.pixels::<S>();
     for first in (0..t.count).step_by(most) {
