@@ -225,8 +225,8 @@ fn apart_of_moves(program: &Program, readers: &Readers, c: &Compute) -> bool {
 }
 
 /// Returns whether a stage takes elements at places that are chosen by position (mirrored or held at
-/// an edge, those of an image that is resized): a copy goes piece by piece, but code that computes with what it finds chooses for each
-/// element.
+/// an edge, those of an image that is resized): a copy goes piece by piece, but code that computes
+/// with what it finds chooses for each element.
 fn folds(c: &Compute) -> bool {
     let ExKind::Load(_, index) = c.value.kind() else {
         return false;

@@ -29,8 +29,9 @@ pub(super) fn fold(mut program: Cow<'_, Program>) -> Cow<'_, Program> {
             ExKind::Load(buf, index) if index.is_empty() => known.get(buf).cloned(),
             _ => simpler(e),
         });
-        let own = program.bufs[c.out].role == Role::Temp && writers(&program, c.out) == 1;
-        if own && c.axes.is_empty() && c.reduce.is_none() && bits(&value).is_some() {
+        let one = c.axes.is_empty() && c.reduce.is_none() && bits(&value).is_some();
+        let own = one && program.bufs[c.out].role == Role::Temp;
+        if own && is_only_writer(&program, k) {
             known.insert(c.out, value.clone());
         }
         if value.addr() != c.value.addr()
@@ -42,13 +43,13 @@ pub(super) fn fold(mut program: Cow<'_, Program>) -> Cow<'_, Program> {
     program
 }
 
-/// Returns how many stages write a buffer; a nest may be one that does.
-fn writers(program: &Program, buf: Buf) -> usize {
-    let writes = |s: &&Stage| match s {
-        Stage::Compute(c) => c.out == buf,
-        Stage::Nest(_) => true,
-    };
-    program.stages.iter().filter(writes).count()
+/// Returns whether no other stage writes what stage `k` does; a nest may be one that does.
+fn is_only_writer(program: &Program, k: usize) -> bool {
+    let out = program.stages[k].written();
+    (program.stages.iter().enumerate()).all(|(other, stage)| match stage {
+        Stage::Compute(_) => other == k || stage.written() != out,
+        Stage::Nest(_) => false,
+    })
 }
 
 /// Returns what an operation on constants, or by a constant that changes nothing, gives.
