@@ -11,7 +11,7 @@ use relax_base::{Code, Diagnostic, Diagnostics, Severity, SourceFile, Span, Symb
 use crate::ast::{Ast, FileForm, Item, ItemKind};
 use crate::build::Builder;
 use crate::context::{self, MOST_ERRORS, Prepared, Segment, Stream};
-use crate::grammar::{FileBodyParser, ItemParser, TypeFileParser};
+use crate::grammar::SegmentParser;
 use crate::lex::{self, Comment, Lexed, Token};
 use crate::old::OldForm;
 use crate::token::Tok;
@@ -48,7 +48,7 @@ fn parse_clean(file: &SourceFile) -> Option<Parsed> {
             return None;
         }
         let tokens = std::iter::from_fn(|| stream.token().map(|t| Ok((t.start, t.tok, t.end))));
-        let item = parse_segment(&mut parser.builder, tokens, item).ok()?;
+        let item = parse_segment(&mut parser.builder, form(item), tokens).ok()?;
         parser.parts = stream.has_parts();
         parser.add(item);
         if !stream.is_clean() || !parser.is_clean() {
@@ -369,15 +369,10 @@ impl<'s> Parser<'s> {
         let mark = self.builder.mark();
         let tokens = self.prepared.tokens.between(s.start, s.end);
         let at = Cell::new(0);
-        match TypeFileParser::new().parse(&mut self.builder, feed(tokens, &at)) {
-            Ok(ty) => {
-                let span = self.builder.ast.types[ty].span;
+        match parse_segment(&mut self.builder, Tok::AsType, feed(tokens, &at)) {
+            Ok(item) => {
                 self.builder.ast.form = FileForm::Type;
-                self.builder.ast.items.push(Item {
-                    kind: ItemKind::Type(ty),
-                    span,
-                    name_span: span,
-                });
+                self.builder.ast.items.push(item);
                 Ok(())
             }
             Err(e) => {
@@ -403,30 +398,30 @@ fn follows(file: &SourceFile, places: &[Span], t: Token) -> bool {
     })
 }
 
-/// Runs the generated parser over a segment.
+/// Returns the token that tells the parser what a segment is.
+fn form(item: bool) -> Tok {
+    if item { Tok::AsItem } else { Tok::AsBody }
+}
+
+/// Parses a segment, an item or an expression.
 fn run(builder: &mut Builder<'_>, tokens: &[Token], item: bool) -> Result<Item, Failure> {
     let at = Cell::new(0);
-    let result = parse_segment(builder, feed(tokens, &at), item);
+    let result = parse_segment(builder, form(item), feed(tokens, &at));
     result.map_err(|e| failure(e, at.get(), tokens.len()))
 }
 
 type Fed = Result<(u32, Tok, u32), ()>;
 
+/// Runs the generated parser over the tokens of a segment, which `form` says what it is.
 fn parse_segment(
     builder: &mut Builder<'_>,
+    form: Tok,
     tokens: impl Iterator<Item = Fed>,
-    item: bool,
 ) -> Result<Item, ParseError<u32, Tok, ()>> {
-    if item {
-        return (ItemParser::new().parse(builder, tokens)).map(|item| *item);
-    }
-    let e = FileBodyParser::new().parse(builder, tokens)?;
-    let span = builder.ast.exprs[e].span;
-    Ok(Item {
-        kind: ItemKind::Expr(e),
-        span,
-        name_span: span,
-    })
+    // It takes no text: what follows tells where the segment begins.
+    let first = Ok((0, form, 0));
+    let segment = SegmentParser::new().parse(builder, std::iter::once(first).chain(tokens))?;
+    Ok(*segment)
 }
 
 /// Feeds tokens to the parser and counts them.

@@ -286,6 +286,15 @@ pub enum Tok {
     Compute,
     /// A run of text that could not be read, reported already.
     Error,
+
+    // Fed to the parser ahead of a segment's tokens, so that one automaton reads all three; no text
+    // has them.
+    /// The segment is an item.
+    AsItem,
+    /// The segment is an expression.
+    AsBody,
+    /// The segment is a type.
+    AsType,
 }
 
 /// The highlighting class of a token in an editor.

@@ -221,9 +221,18 @@ pub(crate) fn expression(ast: &mut Ast, text: &str, at: u32) -> Option<NodeId> {
         ast: std::mem::take(ast),
         ..Builder::default()
     };
-    let parsed = grammar::LoneParser::new().parse(&mut builder, tokens);
+    let before = builder.ast.stmts.len();
+    let parsed = grammar::LineParser::new().parse(&mut builder, tokens);
     *ast = builder.ast;
-    parsed.ok()
+    // A line that is an expression is a statement, which has no place among the text's.
+    let found = match ast.stmts.drain(before..).next() {
+        Some(Stmt {
+            kind: StmtKind::Expr(e),
+            ..
+        }) => Some(e),
+        _ => None,
+    };
+    parsed.ok().and(found)
 }
 
 fn unexpected(file: &SourceFile, tokens: &[Token], error: ParseError<u32, Tok, ()>) -> Diagnostic {

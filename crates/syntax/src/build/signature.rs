@@ -14,6 +14,30 @@ impl Builder<'_> {
         })
     }
 
+    /// An expression that is a segment of its own.
+    pub(crate) fn body_segment(&mut self, e: ExprId) -> Box<Item> {
+        let span = self.ast.exprs[e].span;
+        self.item(
+            ItemKind::Expr(e),
+            span.start,
+            span.end,
+            span.start,
+            span.end,
+        )
+    }
+
+    /// A type that is a segment of its own.
+    pub(crate) fn type_segment(&mut self, ty: TypeId) -> Box<Item> {
+        let span = self.ast.types[ty].span;
+        self.item(
+            ItemKind::Type(ty),
+            span.start,
+            span.end,
+            span.start,
+            span.end,
+        )
+    }
+
     pub(crate) fn head(
         &mut self,
         type_params: Option<(u32, bool)>,

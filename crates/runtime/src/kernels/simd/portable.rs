@@ -8,7 +8,8 @@ pub struct Portable([f32; 4]);
 
 #[inline(always)]
 fn map(a: Portable, f: impl Fn(f32) -> f32) -> Portable {
-    Portable(a.0.map(f))
+    let a = a.0;
+    Portable([f(a[0]), f(a[1]), f(a[2]), f(a[3])])
 }
 
 #[inline(always)]
@@ -62,34 +63,30 @@ unsafe impl Simd for Portable {
     #[inline(always)]
     unsafe fn load_lanes(from: *const f32, (first, end): (usize, usize)) -> Self {
         let mut all = [0.0; 4];
-        for (i, lane) in all.iter_mut().enumerate().take(end).skip(first) {
-            // SAFETY: `from` has the lanes from `first` to `end`, and `i` is one of them.
-            *lane = unsafe { *from.wrapping_add(i) };
+        let n = end.saturating_sub(first);
+        // SAFETY: `from` has the lanes from `first` to `end`, which is at most 4.
+        unsafe {
+            let to = all.as_mut_ptr().wrapping_add(first);
+            from.wrapping_add(first).copy_to_nonoverlapping(to, n);
         }
         Self(all)
     }
     #[inline(always)]
     unsafe fn load_part(from: *const f32, n: usize) -> Self {
-        let mut all = [0.0; 4];
-        for (i, lane) in all.iter_mut().enumerate().take(n) {
-            // SAFETY: `from` has `n` floats, and `i` is below `n`.
-            *lane = unsafe { *from.add(i) };
-        }
-        Self(all)
+        // SAFETY: `from` has `n` floats.
+        unsafe { Self::load_lanes(from, (0, n)) }
     }
     #[inline(always)]
     unsafe fn store_part(self, to: *mut f32, n: usize) {
-        for (i, lane) in self.0.iter().enumerate().take(n) {
-            // SAFETY: `to` has room for `n` floats, and `i` is below `n`.
-            unsafe { *to.add(i) = *lane };
-        }
+        // SAFETY: `to` has room for `n` floats.
+        unsafe { self.store_between(to, 0, n) };
     }
     #[inline(always)]
     unsafe fn store_between(self, to: *mut f32, first: usize, end: usize) {
-        for (i, lane) in self.0.iter().enumerate().take(end).skip(first) {
-            // SAFETY: `to` has room for the lanes from `first` to `end`, and `i` is one of them.
-            unsafe { *to.wrapping_add(i) = *lane };
-        }
+        let n = end.saturating_sub(first);
+        let from = self.0.as_ptr().wrapping_add(first);
+        // SAFETY: `to` has room for the lanes from `first` to `end`, which is at most 4.
+        unsafe { to.wrapping_add(first).copy_from_nonoverlapping(from, n) };
     }
     #[inline(always)]
     fn add(self, b: Self) -> Self {
