@@ -17,7 +17,13 @@ impl Module {
     /// Rebuilds an expression with its operands mapped by `f` (in the order of
     /// [`Module::for_each_child`]). Returns `id` itself if `f` changes nothing. Closures and
     /// dataflow blocks are copied around their new parts and keep their variables.
+    #[inline]
     pub fn map_children(&mut self, id: ExprId, mut f: impl FnMut(ExprId) -> ExprId) -> ExprId {
+        self.map_each_child(id, &mut f)
+    }
+
+    /// [`Module::map_children`], compiled once for all callers.
+    fn map_each_child(&mut self, id: ExprId, f: &mut dyn FnMut(ExprId) -> ExprId) -> ExprId {
         let mut changed = false;
         let mut g = |old: ExprId| {
             let new = f(old);

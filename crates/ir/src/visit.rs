@@ -14,7 +14,19 @@ use crate::{
 impl Module {
     /// Calls `f` with each direct operand, in evaluation order. The body of a closure and the
     /// bindings of a dataflow block count as operands.
+    #[inline]
     pub fn for_each_child(&self, id: ExprId, mut f: impl FnMut(ExprId)) {
+        self.each_child(id, &mut f);
+    }
+
+    /// [`Module::for_each_child`], compiled once for all callers.
+    fn each_child(&self, id: ExprId, f: &mut dyn FnMut(ExprId)) {
+        self.visit_children(id, f);
+    }
+
+    /// [`Module::for_each_child`], for walks of their own.
+    #[inline(always)]
+    fn visit_children(&self, id: ExprId, mut f: impl FnMut(ExprId)) {
         match &self.exprs[id] {
             Expr::Var(_)
             | Expr::Global(_)
@@ -99,6 +111,15 @@ impl Module {
         roots: impl IntoIterator<Item = ExprId>,
         mut enter: impl FnMut(ExprId) -> bool,
     ) -> Vec<ExprId> {
+        self.ordered(&mut roots.into_iter(), &mut enter)
+    }
+
+    /// [`Module::post_order_within`], compiled once for all callers.
+    fn ordered(
+        &self,
+        roots: &mut dyn Iterator<Item = ExprId>,
+        enter: &mut dyn FnMut(ExprId) -> bool,
+    ) -> Vec<ExprId> {
         let (mut seen, mut order) = (Seen::new(), Vec::with_capacity(16));
         // The flag says that the operands were already pushed.
         let mut stack: Vec<(ExprId, bool)> = Vec::with_capacity(16);
@@ -115,7 +136,7 @@ impl Module {
                 let first = stack.len();
                 if enter(id) && !self.is_leaf(id) {
                     stack.push((id, true));
-                    self.for_each_child(id, |c| {
+                    self.visit_children(id, |c| {
                         if !seen.contains(c) {
                             stack.push((c, false));
                         }
