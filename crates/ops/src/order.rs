@@ -152,20 +152,24 @@ impl Order {
         }
         let mut parts = Vec::new();
         // Runs of axes that become runs of others, each with where its first axis lies.
-        let mut runs = segments(old, new)?;
+        let mut runs = reshaped_runs(old, new)?;
         for run in &runs {
             let long = run.0.clone().filter(|&a| old[a] != Dim::ONE);
             let mut lies = self.parts.iter().filter(|p| old[p.axis] != Dim::ONE);
             if let Some(first) = long.clone().next() {
                 lies.by_ref().find(|p| p.axis == first)?;
-                if !long.skip(1).all(|a| lies.next().is_some_and(|p| p.axis == a)) {
+                if !long
+                    .skip(1)
+                    .all(|a| lies.next().is_some_and(|p| p.axis == a))
+                {
                     return None;
                 }
             }
         }
         runs.sort_by_key(|run| {
             let long = run.0.clone().find(|&a| old[a] != Dim::ONE);
-            long.or_else(|| run.0.clone().next()).and_then(|a| self.place(a))
+            long.or_else(|| run.0.clone().next())
+                .and_then(|a| self.place(a))
         });
         for (_, made) in runs {
             parts.extend(made.map(|axis| Part { axis, inner: 0 }));
@@ -207,8 +211,12 @@ impl Order {
     }
 }
 
-/// Returns the shortest runs of axes that have as many elements as runs of the others.
-fn segments(old: &[Dim], new: &[Dim]) -> Option<Vec<(Range<usize>, Range<usize>)>> {
+/// A run of axes, and the run of axes that it becomes.
+pub type Runs = (Range<usize>, Range<usize>);
+
+/// Returns the shortest runs of axes that a reshaping makes runs of others of, which have as many
+/// elements. `None` where extents are not known well enough, or there are no elements.
+pub fn reshaped_runs(old: &[Dim], new: &[Dim]) -> Option<Vec<Runs>> {
     let (mut runs, mut i, mut j) = (Vec::new(), 0, 0);
     while i < old.len() && j < new.len() {
         let (from, to) = (i, j);
@@ -229,10 +237,10 @@ fn segments(old: &[Dim], new: &[Dim]) -> Option<Vec<(Range<usize>, Range<usize>)
     // What is left has one element.
     let last = runs.last_mut()?;
     (last.0.end, last.1.end) = (old.len(), new.len());
-    let all = old.iter().chain(new);
+    let mut all = old.iter().chain(new);
     let one = old[i..].iter().chain(&new[j..]).all(|d| *d == Dim::ONE);
     let known = |d: &Dim| d.is_known() && d.as_const() != Some(0);
-    (one && all.clone().all(known)).then_some(runs)
+    (one && all.all(known)).then_some(runs)
 }
 
 /// An operand of a call whose operands may be reordered.

@@ -9,7 +9,7 @@ use super::util::{anys, check_eq, finish, shaped, vector_len};
 use super::util_te::{Done, elements, product, reshaped};
 use crate::AttrTy::*;
 use crate::{
-    AttrDef, ComputeError, Default, Former, Fusion, OpDef, Relaid, Relayout, RelCx, RelResult,
+    AttrDef, ComputeError, Default, Former, Fusion, OpDef, RelCx, RelResult, Relaid, Relayout,
     Subject, Te, attr, former, input,
 };
 
@@ -137,7 +137,10 @@ fn relaid(s: &Relayout<'_>) -> Option<Relaid> {
     let allow_zero = s.attrs.get("allowzero")?.as_bool()?;
     let new = new_extents(old, &items(s.attrs.get("newshape")?)?, allow_zero).ok()?;
     let after = order.after_reshape(old, &new)?;
-    let moved = after.parts().iter().map(|p| AttrValue::dim(new[p.axis].clone()));
+    let moved = after
+        .parts()
+        .iter()
+        .map(|p| AttrValue::dim(new[p.axis].clone()));
     Some(Relaid::Call {
         attrs: s.attrs.clone().with("newshape", AttrValue::array(moved)),
         operands: vec![Some(order)],
