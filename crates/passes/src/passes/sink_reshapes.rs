@@ -51,6 +51,9 @@ impl Reshaped {
         let reshapes = call.def.hooks.reshape && edit.attr(&call, "newshape").as_ints().is_some();
         reshapes.then_some(())?;
         let (old, new) = (edit.extents(from)?, edit.extents(e)?);
+        // As an extent to reshape to, 0 is another's.
+        let some = old.iter().chain(&new).all(|n| *n > 0);
+        some.then_some(())?;
         Some(Reshaped {
             call,
             from,
@@ -63,10 +66,10 @@ impl Reshaped {
     fn before(&self, axis: usize) -> Option<usize> {
         let dims = |extents: &[i64]| extents.iter().map(|&d| Dim::from(d)).collect::<Vec<_>>();
         let runs = reshaped_runs(&dims(&self.old), &dims(&self.new))?;
-        let (from, _) = runs.into_iter().find(|run| run.1.contains(&axis))?;
+        let (mut from, _) = runs.into_iter().find(|run| run.1.contains(&axis))?;
         let extent = self.new[axis];
-        from.into_iter()
-            .find(|&a| self.old[a] == extent && extent > 1)
+        let whole = extent > 1 && self.old[from.clone()].iter().product::<i64>() == extent;
+        from.find(|&a| whole && self.old[a] == extent)
     }
 
     /// Makes a value of the shape before that of the shape after.
@@ -105,7 +108,9 @@ fn follows_product(edit: &Edit<'_>, mut e: ExprId) -> bool {
 /// Reshapes the result of an element-wise operator instead of its operands.
 fn sunk(edit: &mut Edit<'_>, node: ExprId) -> Option<ExprId> {
     let call = edit.op_call(node)?;
-    let element_wise = matches!(call.def.fusion, Fusion::Elementwise | Fusion::Broadcast);
+    // What works in any order of axes asks for no places.
+    let element_wise = matches!(call.def.fusion, Fusion::Elementwise | Fusion::Broadcast)
+        && call.def.layout_rule().is_some();
     if !element_wise || call.def.effects != Effects::Pure {
         return None;
     }
@@ -117,7 +122,7 @@ fn sunk(edit: &mut Edit<'_>, node: ExprId) -> Option<ExprId> {
     let given = edit.attr(&call, "axis").as_int();
     let rank = first.new.len() as i64;
     let axis = |axis: i64| usize::try_from(if axis < 0 { axis + rank } else { axis }).ok();
-    let place = given.map_or(Some(first.new.len() - 1), axis);
+    let place = given.map_or(first.new.len().checked_sub(1), axis);
     let before = place
         .filter(|&a| a < first.new.len())
         .and_then(|a| first.before(a));
@@ -139,12 +144,12 @@ fn sunk(edit: &mut Edit<'_>, node: ExprId) -> Option<ExprId> {
     let mut attrs = edit.m.attrs(call.attrs).clone();
     match (before, given) {
         (Some(before), Some(_)) => attrs.set("axis", AttrValue::Int(before as i64)),
-        // Without an axis, numbers are those of the last one.
-        (Some(before), None) if !vectors || before + 1 == first.old.len() => {}
-        (None, None) if !vectors => {}
+        (_, None) if !vectors => {}
+        // Without an axis, one of two operands has numbers of the last one.
+        (Some(before), None) if args.len() == 2 && before + 1 == first.old.len() => {}
         _ => return None,
     }
     let span = edit.m.span(node);
     let new = edit.recall(&call, &args, attrs, span);
-    Some(first.again(edit, new, node))
+    (edit.extents(new)? == first.old).then(|| first.again(edit, new, node))
 }
