@@ -38,7 +38,7 @@ pub use foreign::is_foreign;
 pub use former::{Former, OldCall};
 pub use hooks::{Hooks, Lowering, Precision, ScaleRole, StaticForm};
 pub use layout::{Axis, Layout};
-pub use order::{LayoutFn, Operand, Order, Part, Relaid, Relayout};
+pub use order::{LayoutFn, Operand, Order, Part, Relaid, Relayout, Runs, reshaped_runs};
 pub use registry::{Registry, registry};
 pub use relation::{Fit, Mismatch, Refusal, RelCx, RelFn, RelHost, RelResult, Stop, Subject};
 pub use relax_ir::{AttrValue, DTy};

@@ -1,6 +1,8 @@
 //! Tensors with permuted axes: the axis orders that `convert-layout` propagates, and the interface
 //! by which operators declare that they support them.
 
+use std::ops::Range;
+
 use relax_ir::Attrs;
 use relax_sym::Dim;
 
@@ -141,6 +143,40 @@ impl Order {
             parts: self.parts.iter().map(part).collect::<Option<_>>()?,
         })
     }
+    /// Returns the order of a tensor of other extents with the same elements in the program's order,
+    /// with the elements unmoved. `None` where axes that become others do not lie beside each other, in
+    /// their order.
+    pub fn after_reshape(&self, old: &[Dim], new: &[Dim]) -> Option<Order> {
+        if old.len() != self.rank() || self.parts.iter().any(|p| p.inner > 0) {
+            return None;
+        }
+        let mut parts = Vec::new();
+        // Runs of axes that become runs of others, each with where its first axis lies.
+        let mut runs = reshaped_runs(old, new)?;
+        for run in &runs {
+            let long = run.0.clone().filter(|&a| old[a] != Dim::ONE);
+            let mut lies = self.parts.iter().filter(|p| old[p.axis] != Dim::ONE);
+            if let Some(first) = long.clone().next() {
+                lies.by_ref().find(|p| p.axis == first)?;
+                if !long
+                    .skip(1)
+                    .all(|a| lies.next().is_some_and(|p| p.axis == a))
+                {
+                    return None;
+                }
+            }
+        }
+        runs.sort_by_key(|run| {
+            let long = run.0.clone().find(|&a| old[a] != Dim::ONE);
+            long.or_else(|| run.0.clone().next())
+                .and_then(|a| self.place(a))
+        });
+        for (_, made) in runs {
+            parts.extend(made.map(|axis| Part { axis, inner: 0 }));
+        }
+        let names = Order::still(new.len())?.names;
+        Some(Order { names, parts })
+    }
     /// Returns the layout attribute for a tensor in this order.
     pub fn apply(&self, layout: &Layout) -> Option<String> {
         let axes = layout.axes();
@@ -173,6 +209,38 @@ impl Order {
         }
         text
     }
+}
+
+/// A run of axes, and the run of axes that it becomes.
+pub type Runs = (Range<usize>, Range<usize>);
+
+/// Returns the shortest runs of axes that a reshaping makes runs of others of, which have as many
+/// elements. `None` where extents are not known well enough, or there are no elements.
+pub fn reshaped_runs(old: &[Dim], new: &[Dim]) -> Option<Vec<Runs>> {
+    let (mut runs, mut i, mut j) = (Vec::new(), 0, 0);
+    while i < old.len() && j < new.len() {
+        let (from, to) = (i, j);
+        let (mut a, mut b) = (old[i].clone(), new[j].clone());
+        (i, j) = (i + 1, j + 1);
+        while a != b {
+            let (x, y) = (a.as_const()?, b.as_const()?);
+            if x < y {
+                a = &a * old.get(i)?;
+                i += 1;
+            } else {
+                b = &b * new.get(j)?;
+                j += 1;
+            }
+        }
+        runs.push((from..i, to..j));
+    }
+    // What is left has one element.
+    let last = runs.last_mut()?;
+    (last.0.end, last.1.end) = (old.len(), new.len());
+    let mut all = old.iter().chain(new);
+    let one = old[i..].iter().chain(&new[j..]).all(|d| *d == Dim::ONE);
+    let known = |d: &Dim| d.is_known() && d.as_const() != Some(0);
+    (one && all.all(known)).then_some(runs)
 }
 
 /// An operand of a call whose operands may be reordered.
@@ -258,6 +326,27 @@ mod tests {
         let rest = order("NCHW", "NHWC4c").without(&[2]);
         assert_eq!(rest, order("NCW", "NWC4c"));
         assert_eq!(rest.places(1), [2, 3]);
+    }
+
+    #[test]
+    fn axes_that_lie_together_are_reshaped_where_they_lie() {
+        let after = |old: &str, new: &str, from: &[i64], to: &[i64]| {
+            let dims = |d: &[i64]| d.iter().map(|&d| Dim::from(d)).collect::<Vec<_>>();
+            let order = order(old, new).after_reshape(&dims(from), &dims(to))?;
+            Some(order.parts().iter().map(|p| p.axis).collect::<Vec<_>>())
+        };
+        let last = |from: &[i64], to: &[i64]| after("NCHW", "NHWC", from, to);
+        // Height and width become one axis, the batch two; an axis of one element lies anywhere.
+        assert_eq!(last(&[6, 3, 4, 5], &[6, 3, 20]), Some(vec![0, 2, 1]));
+        let planes = last(&[6, 3, 4, 5], &[2, 3, 3, 4, 5]);
+        assert_eq!(planes, Some(vec![0, 1, 3, 4, 2]));
+        assert_eq!(last(&[1, 3, 4, 5], &[3, 4, 5]), Some(vec![1, 2, 0]));
+        assert_eq!(last(&[2, 3, 1, 1], &[2, 3]), Some(vec![0, 1]));
+        assert_eq!(last(&[2, 3], &[2, 3, 1, 1]), None);
+        // Channels and rows do not lie beside each other, nor in this order.
+        assert_eq!(last(&[2, 3, 4, 5], &[2, 12, 5]), None);
+        assert_eq!(after("NCHW", "NHCW", &[2, 3, 4, 5], &[2, 12, 5]), None);
+        assert_eq!(last(&[2, 3, 4, 5], &[2, 60]), None);
     }
 
     #[test]

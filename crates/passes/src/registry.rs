@@ -181,8 +181,8 @@ pub fn named_pipelines() -> &'static [(&'static str, &'static str)] {
         (
             "native2",
             "infer-type,to-graph-normal-form{into-functions=false},simplify-inference{keep-kernels=true},\
-             promote-halves,rewrite-for-kernels,fold-constant,simplify-expr,raise-ops,choose-layouts,fold-constant,simplify-fc-transpose,\
-             eliminate-common-subexpr,dead-code-elimination,fuse-ops{level=2}",
+             promote-halves,rewrite-for-kernels,fold-constant,simplify-expr,raise-ops,choose-layouts,sink-reshapes,fold-constant,\
+             simplify-fc-transpose,eliminate-common-subexpr,dead-code-elimination,fuse-ops{level=2}",
         ),
         (
             "native3",
@@ -190,7 +190,7 @@ pub fn named_pipelines() -> &'static [(&'static str, &'static str)] {
              promote-halves,rewrite-for-kernels,fold-constant,\
              fold-scale-axis{direction=backward},fold-scale-axis{direction=forward},fold-constant,\
              canonicalize-ops,canonicalize-cast,fixpoint{max=3}(simplify-expr,eliminate-common-subexpr,\
-             fold-constant),raise-ops,choose-layouts,fold-constant,simplify-fc-transpose,dead-code-elimination,\
+             fold-constant),raise-ops,choose-layouts,sink-reshapes,fold-constant,simplify-fc-transpose,dead-code-elimination,\
              fuse-ops{level=2}",
         ),
     ]

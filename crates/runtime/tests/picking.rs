@@ -48,12 +48,22 @@ fn check<T: Copy + PartialEq + std::fmt::Debug>(
         tables.insert(0, table(random, n as usize, step, reach));
         step *= reach;
     }
-    let x: Vec<T> = (0..step as usize).map(&of).collect();
+    compare(ctx, (&extents, &tables, step as usize), of, fill);
+}
+
+/// Picks elements of an array of some elements, and compares them.
+fn compare<T: Copy + PartialEq + std::fmt::Debug>(
+    ctx: *mut relax_runtime::context::RxContext,
+    (extents, tables, elements): (&[i64], &[Vec<i64>], usize),
+    of: impl Fn(usize) -> T,
+    fill: (u64, T),
+) {
+    let x: Vec<T> = (0..elements).map(&of).collect();
     let count = extents.iter().product::<i64>() as usize;
     let mut out = vec![of(99); count + 1];
     let all = tables.concat();
     let pick = RxPick {
-        axes: rank as i32,
+        axes: extents.len() as i32,
         size: size_of::<T>() as i32,
         extents: extents.as_ptr(),
         tables: all.as_ptr(),
@@ -65,7 +75,7 @@ fn check<T: Copy + PartialEq + std::fmt::Debug>(
     assert_eq!(unsafe { rx_pick(ctx, &pick) }, 0);
     for (place, found) in out[..count].iter().enumerate() {
         let (mut rest, mut at, mut hole) = (place, 0, false);
-        for (table, &n) in tables.iter().zip(&extents).rev() {
+        for (table, &n) in tables.iter().zip(extents).rev() {
             let t = table[rest % n as usize];
             rest /= n as usize;
             hole |= t < 0;
@@ -87,6 +97,29 @@ fn chosen_elements_are_what_loops_give() {
             let one = f32::to_bits(-1.5).into();
             check(ctx, &mut random, |i| i as f32, (one, -1.5f32));
             check(ctx, &mut random, |i| i as i64, (u64::MAX, -1i64));
+        }
+    });
+}
+
+/// Images with channels last, whose padded rows are longer than most tables: runs of the last axis
+/// that lie beside each other are one, and those that do not are several.
+#[test]
+fn padded_rows_are_what_loops_give() {
+    everywhere(|ctx, _| {
+        let mut random = Random(29);
+        for (wide, channels) in [(45, 130), (300, 16), (1100, 32), (70, 64)] {
+            for whole in [true, false] {
+                let step = if whole { channels } else { channels + 3 };
+                let channel: Vec<i64> = (0..channels).collect();
+                let column = table(&mut random, wide as usize, step, wide);
+                let row = table(&mut random, 9, step * wide, 7);
+                let image = table(&mut random, 2, step * wide * 7, 2);
+                let extents = [2, 9, wide, channels];
+                let all = (step * wide * 14) as usize;
+                let tables = [image, row, column, channel];
+                compare(ctx, (&extents, &tables, all), |i| i as u8, (5, 5u8));
+                compare(ctx, (&extents, &tables, all), |i| i as u16, (7, 7u16));
+            }
         }
     });
 }

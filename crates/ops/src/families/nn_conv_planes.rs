@@ -73,9 +73,13 @@ struct Along {
 impl Along {
     /// Returns the extent of the result; `None` where the window does not fit.
     fn result(&self) -> Option<i64> {
-        let (before, after) = self.live.padding;
-        let room = self.data + before + after - (self.live.taps - 1) * self.dilation;
+        let room = self.padded() - (self.live.taps - 1) * self.dilation;
         (room > 0).then(|| (room - 1) / self.stride + 1)
+    }
+
+    /// Returns the data's extent with its padding.
+    fn padded(&self) -> i64 {
+        self.data + self.live.padding.0 + self.live.padding.1
     }
 
     /// Returns whether result positions correspond one to one to data positions.
@@ -198,6 +202,19 @@ fn planes(
         let zero = operands.padding(b)?;
         x = b.call("nn.pad", &[x, zero], &[("pad_width", around)]);
     }
+    if d.live.taps == 1 {
+        let (end, step) = (d.padded(), d.stride);
+        let given = [
+            ("begin", ints(&[0])),
+            ("end", ints(&[end])),
+            ("strides", ints(&[step])),
+            ("axes", ints(&[1])),
+        ];
+        return Some(match step {
+            1 => x,
+            _ => b.call("strided_slice", &[x], &given),
+        });
+    }
     let reach = (d.live.taps - 1) * d.dilation + 1;
     let given = [
         ("axis", AttrValue::Int(1)),
@@ -205,7 +222,7 @@ fn planes(
         ("strides", ints(&[d.stride, 1, 1])),
     ];
     x = b.call("sliding_window", &[x], &given);
-    if d.dilation == 1 || d.live.taps == 1 {
+    if d.dilation == 1 {
         return Some(x);
     }
     // Of a window of adjacent planes, those that taps are on.

@@ -9,8 +9,8 @@ use super::util::{anys, check_eq, finish, shaped, vector_len};
 use super::util_te::{Done, elements, product, reshaped};
 use crate::AttrTy::*;
 use crate::{
-    AttrDef, ComputeError, Default, Former, Fusion, OpDef, RelCx, RelResult, Subject, Te, attr,
-    former, input,
+    AttrDef, ComputeError, Default, Former, Fusion, OpDef, RelCx, RelResult, Relaid, Relayout,
+    Subject, Te, attr, former, input,
 };
 
 const NEWSHAPE: &[AttrDef] = &[
@@ -37,6 +37,7 @@ pub static OPS: &[OpDef] = &[
     )
     .reshape()
     .affine_ordered(super::affine_rules::selection)
+    .layout(relaid)
     .former(&[Former::form("reshape", 7, former::reversed)])
     .inputs(&[input("data", "the input")])
     .attrs(NEWSHAPE)
@@ -127,6 +128,24 @@ fn items(value: &AttrValue) -> Option<Vec<Item<Dim>>> {
         AttrValue::Array(list) => list.iter().map(one).collect(),
         other => one(other).map(|i| vec![i]),
     }
+}
+
+/// Axes that lie beside each other are reshaped where they lie.
+fn relaid(s: &Relayout<'_>) -> Option<Relaid> {
+    let operand = s.operands.first()?;
+    let (order, old) = (operand.order.clone()?, operand.dims.as_ref()?);
+    let allow_zero = s.attrs.get("allowzero")?.as_bool()?;
+    let new = new_extents(old, &items(s.attrs.get("newshape")?)?, allow_zero).ok()?;
+    let after = order.after_reshape(old, &new)?;
+    let moved = after
+        .parts()
+        .iter()
+        .map(|p| AttrValue::dim(new[p.axis].clone()));
+    Some(Relaid::Call {
+        attrs: s.attrs.clone().with("newshape", AttrValue::array(moved)),
+        operands: vec![Some(order)],
+        results: vec![after.moved()],
+    })
 }
 
 fn reshape(cx: &mut RelCx<'_>) -> RelResult {

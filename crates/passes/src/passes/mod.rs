@@ -46,6 +46,7 @@ mod select_kernels;
 mod simplify_expr;
 mod simplify_fc_transpose;
 mod simplify_inference;
+mod sink_reshapes;
 mod specialize;
 mod to_mixed_precision;
 
@@ -99,5 +100,6 @@ pub(crate) static PASSES: &[&[PassDef]] = &[
     partition_graph::PASSES,
     plan_memory::PASSES,
     simplify_fc_transpose::PASSES,
+    sink_reshapes::PASSES,
     infer_type::PASSES,
 ];

@@ -18,6 +18,9 @@ use crate::threads::{Grain, Share};
 pub const AXES: usize = 12;
 /// The maximum size of the joined table of the last axes, unless the last one is longer.
 const JOINED: usize = 4096;
+/// The same where the last axis is one run, which a longer table makes longer, of which so many rows
+/// are made at least.
+const LONG: usize = 1 << 15;
 /// Numbers of a table that are looked at together, once so many of them are alike.
 const MANY: usize = 64;
 const FEW: usize = 16;
@@ -259,7 +262,12 @@ pub unsafe fn pick(context: &mut RxContext, p: &RxPick) -> i32 {
             at = at.add(n as usize);
         }
         let (mut split, mut n) = (rank - 1, extents[rank - 1] as usize);
-        while split > 0 && axes[split - 1].0 * n <= JOINED {
+        let whole = n >= FEW && axes[split].1[0] >= 0 && alike(axes[split].1, 1) == n;
+        let joins = |split: usize, n: usize| {
+            let rows: usize = axes[..split].iter().map(|a| a.0).product();
+            n <= JOINED || whole && n <= LONG && rows >= ROWS
+        };
+        while split > 0 && joins(split - 1, axes[split - 1].0 * n) {
             split -= 1;
             n *= axes[split].0;
         }
