@@ -9,6 +9,8 @@ const SHORT: usize = 256;
 
 /// A number that is sorted in vectors.
 pub(super) trait Ordered: Copy + Ord {
+    /// The greatest number.
+    const MOST: Self;
     /// Brings numbers into order, by way of `spare`, which is as long. Returns `false`, with the
     /// numbers in any order, where the processor lacks the instructions, or it would take long.
     fn order(all: &mut [Self], spare: &mut [Self]) -> bool;
@@ -20,13 +22,14 @@ pub(super) fn knows() -> bool {
 }
 
 macro_rules! ordered {
-    ($($t:ident $lanes:ident),*) => {$(
+    ($($t:ident $order:ident),*) => {$(
         impl Ordered for $t {
+            const MOST: Self = $t::MAX;
             fn order(all: &mut [Self], spare: &mut [Self]) -> bool {
                 #[cfg(target_arch = "x86_64")]
                 if knows() {
                     // SAFETY: the processor has AVX2.
-                    return unsafe { vectors::order::<vectors::$lanes>(all, spare) };
+                    return unsafe { vectors::$order(all, spare) };
                 }
                 let _ = (all, spare);
                 false
@@ -34,17 +37,17 @@ macro_rules! ordered {
         }
     )*};
 }
-ordered!(i32 Eight, i64 Four);
+ordered!(i32 halves, i64 words);
 
 #[cfg(target_arch = "x86_64")]
 mod vectors {
-    use super::{Ordered, SHORT};
+    use super::{Isa, Ordered, SHORT, isa};
     use std::arch::x86_64::*;
 
     /// Numbers in a vector.
     ///
     /// # Safety
-    /// The processor has AVX2.
+    /// The processor has AVX2, and AVX-512 for [`Words`].
     pub(super) trait Lanes: Copy {
         type Number: Ordered;
         const LANES: usize;
@@ -221,6 +224,72 @@ mod vectors {
         }
     }
 
+    #[derive(Clone, Copy)]
+    pub(super) struct Words(__m512i);
+
+    /// Compares lanes with others: the greater ones where the mask has bits.
+    macro_rules! masked {
+        ($x:expr, $other:expr, $greater:literal) => {{
+            let (x, other) = ($x, $other);
+            let less = _mm512_min_epi64(x, other);
+            Self(_mm512_mask_max_epi64(less, $greater, x, other))
+        }};
+    }
+
+    // SAFETY: intrinsics of AVX-512 F.
+    #[allow(unsafe_op_in_unsafe_fn)]
+    impl Lanes for Words {
+        type Number = i64;
+        const LANES: usize = 8;
+        #[inline(always)]
+        unsafe fn all(x: i64) -> Self {
+            Self(_mm512_set1_epi64(x))
+        }
+        #[inline(always)]
+        unsafe fn load(from: *const i64) -> Self {
+            Self(_mm512_loadu_epi64(from))
+        }
+        #[inline(always)]
+        unsafe fn store(self, to: *mut i64) {
+            _mm512_storeu_epi64(to, self.0);
+        }
+        #[inline(always)]
+        unsafe fn both(self, b: Self) -> (Self, Self) {
+            (
+                Self(_mm512_min_epi64(self.0, b.0)),
+                Self(_mm512_max_epi64(self.0, b.0)),
+            )
+        }
+        #[inline(always)]
+        unsafe fn reversed(self) -> Self {
+            let fours = _mm512_permutex_epi64::<0x1b>(self.0);
+            Self(_mm512_shuffle_i64x2::<0x4e>(fours, fours))
+        }
+        #[inline(always)]
+        unsafe fn within(self, stage: usize) -> Self {
+            let x = self.0;
+            match stage {
+                0 => masked!(x, _mm512_permutex_epi64::<0xb1>(x), 0xaa),
+                1 => masked!(x, _mm512_permutex_epi64::<0x4e>(x), 0xcc),
+                2 => masked!(x, _mm512_shuffle_i64x2::<0x4e>(x, x), 0xf0),
+                3 => masked!(x, _mm512_permutex_epi64::<0x1b>(x), 0xcc),
+                _ => masked!(x, self.reversed().0, 0xf0),
+            }
+        }
+        #[inline(always)]
+        unsafe fn parted<const EQUAL: bool>(self, by: Self) -> (Self, usize) {
+            let mask = match EQUAL {
+                true => _mm512_cmple_epi64_mask(self.0, by.0),
+                false => _mm512_cmplt_epi64_mask(self.0, by.0),
+            };
+            let count = mask.count_ones() as usize;
+            let first = _mm512_maskz_compress_epi64(mask, self.0);
+            let others = _mm512_maskz_compress_epi64(!mask, self.0);
+            let behind = (0xff_u32 << count) as __mmask8;
+            (Self(_mm512_mask_expand_epi64(first, behind, others)), count)
+        }
+    }
+
     /// Brings the lanes of a vector into order of which comparators between vectors left only those
     /// within it.
     #[inline(always)]
@@ -245,6 +314,38 @@ mod vectors {
             } else {
                 x.within(0).within(2).within(0)
             }
+        }
+    }
+
+    /// Compares vectors from `begin` to `end` with those `step` behind them, which are there.
+    #[inline(always)]
+    unsafe fn apart<V: Lanes>(at: *mut V::Number, begin: usize, end: usize, step: usize) {
+        for i in begin..(begin + step).min(end.saturating_sub(step)) {
+            // SAFETY: both vectors are before the end.
+            unsafe {
+                let places = [i, i + step].map(|k| at.add(k * V::LANES));
+                let (less, more) = V::load(places[0]).both(V::load(places[1]));
+                less.store(places[0]);
+                more.store(places[1]);
+            }
+        }
+    }
+
+    /// Compares four vectors, `step` apart from each other: those two steps apart, and then
+    /// neighbours.
+    #[inline(always)]
+    unsafe fn four<V: Lanes>(at: *mut V::Number, step: usize) {
+        // SAFETY: the vectors are there.
+        unsafe {
+            let places = [0, 1, 2, 3].map(|k| at.add(k * step * V::LANES));
+            // No closure: it would not have the instruction set.
+            let (a, c) = V::load(places[0]).both(V::load(places[2]));
+            let (b, d) = V::load(places[1]).both(V::load(places[3]));
+            let ((a, b), (c, d)) = (a.both(b), c.both(d));
+            a.store(places[0]);
+            b.store(places[1]);
+            c.store(places[2]);
+            d.store(places[3]);
         }
     }
 
@@ -282,25 +383,44 @@ mod vectors {
             let mut step = half / 2;
             // SAFETY: there are `n` vectors.
             unsafe {
-                while step > 0 {
+                // Two stages at a time, while four vectors are at hand.
+                while step > 1 {
+                    let near = step / 2;
                     let mut begin = 0;
-                    while begin + step < n {
-                        for i in begin..(begin + step).min(n - step) {
-                            let (less, more) = V::load(place(i)).both(V::load(place(i + step)));
-                            less.store(place(i));
-                            more.store(place(i + step));
+                    while begin + near < n {
+                        let end = (begin + 2 * step).min(n);
+                        if begin + 2 * step <= n {
+                            for i in begin..begin + near {
+                                four::<V>(place(i), near);
+                            }
+                        } else {
+                            apart::<V>(at, begin, end, step);
+                            apart::<V>(at, begin, end.min(begin + step), near);
+                            apart::<V>(at, begin + step, end, near);
                         }
-                        begin += 2 * step;
+                        begin = end;
                     }
-                    step /= 2;
+                    step /= 4;
                 }
-                for k in 0..n {
-                    finished(V::load(place(k))).store(place(k));
+                for k in (0..n).step_by(2) {
+                    let mut x = V::load(place(k));
+                    if k + 1 < n {
+                        let mut y = V::load(place(k + 1));
+                        if step == 1 {
+                            (x, y) = x.both(y);
+                        }
+                        finished(y).store(place(k + 1));
+                    }
+                    finished(x).store(place(k));
                 }
             }
             half *= 2;
         }
     }
+
+    /// Room for a short list, where no vector lies in two lines of the caches.
+    #[repr(align(64))]
+    struct Line<T>([std::mem::MaybeUninit<T>; SHORT + 8]);
 
     /// Sorts a short list, which is copied to `to` unless it is there.
     #[inline(always)]
@@ -313,14 +433,10 @@ mod vectors {
                 }
                 return;
             }
-            let mut line = [std::mem::MaybeUninit::<V::Number>::uninit(); SHORT + 8];
-            let line = line.as_mut_ptr().cast::<V::Number>();
+            let mut line = Line([std::mem::MaybeUninit::<V::Number>::uninit(); SHORT + 8]);
+            let line = line.0.as_mut_ptr().cast::<V::Number>();
             std::ptr::copy_nonoverlapping(from, line, n);
-            let mut most = *from;
-            for k in 1..n {
-                most = most.max(*from.add(k));
-            }
-            V::all(most).store(line.add(n));
+            V::all(V::Number::MOST).store(line.add(n));
             network::<V>(line, n.div_ceil(V::LANES));
             std::ptr::copy_nonoverlapping(line, to, n);
         }
@@ -378,9 +494,37 @@ mod vectors {
         }
     }
 
-    /// See [`super::Ordered::order`].
+    /// [`Ordered::order`] of numbers of 32 bits.
     #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn order<V: Lanes>(all: &mut [V::Number], spare: &mut [V::Number]) -> bool {
+    pub(super) unsafe fn halves(all: &mut [i32], spare: &mut [i32]) -> bool {
+        // SAFETY: the processor has AVX2.
+        unsafe { order::<Eight>(all, spare) }
+    }
+
+    pub(super) unsafe fn words(all: &mut [i64], spare: &mut [i64]) -> bool {
+        // SAFETY: the processor has what is asked for.
+        unsafe {
+            match isa() {
+                Isa::Avx512 => wide_words(all, spare),
+                _ => narrow_words(all, spare),
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn narrow_words(all: &mut [i64], spare: &mut [i64]) -> bool {
+        // SAFETY: the processor has AVX2.
+        unsafe { order::<Four>(all, spare) }
+    }
+
+    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,fma,avx2,f16c,bmi1,bmi2")]
+    unsafe fn wide_words(all: &mut [i64], spare: &mut [i64]) -> bool {
+        // SAFETY: the processor has AVX-512.
+        unsafe { order::<Words>(all, spare) }
+    }
+
+    #[inline(always)]
+    unsafe fn order<V: Lanes>(all: &mut [V::Number], spare: &mut [V::Number]) -> bool {
         let n = all.len();
         assert_eq!(spare.len(), n);
         let (home, away) = (all.as_mut_ptr(), spare.as_mut_ptr());
@@ -457,7 +601,10 @@ mod vectors {
 mod tests {
     use super::*;
 
-    fn check<T: Ordered + std::fmt::Debug>(make: impl Fn(u64) -> T) {
+    fn check<T: Ordered + std::fmt::Debug>(
+        make: impl Fn(u64) -> T,
+        order: impl Fn(&mut [T], &mut [T]) -> bool,
+    ) {
         let mut state = 1u64;
         let mut random = || {
             state = state
@@ -481,7 +628,7 @@ mod tests {
                 let mut wanted = x.clone();
                 wanted.sort_unstable();
                 let mut spare = x.clone();
-                if T::order(&mut x, &mut spare) {
+                if order(&mut x, &mut spare) {
                     assert_eq!(x, wanted, "{n} of kind {kind}");
                 } else {
                     assert!(!knows() || n > SHORT, "{n} of kind {kind}");
@@ -494,7 +641,14 @@ mod tests {
 
     #[test]
     fn numbers_are_in_order() {
-        check(|x| x as i32);
-        check(|x| (x << 9) as i64);
+        check(|x| x as i32, i32::order);
+        check(|x| (x << 9) as i64, i64::order);
+        // Where the processor has wider vectors, too.
+        #[cfg(target_arch = "x86_64")]
+        if knows() {
+            // SAFETY: the processor has AVX2.
+            let narrow = |x: &mut [_], spare: &mut [_]| unsafe { vectors::narrow_words(x, spare) };
+            check(|x| (x << 9) as i64, narrow);
+        }
     }
 }
