@@ -30,8 +30,10 @@ const COST: u32 = 4;
 const FUNCTION: u32 = 16;
 /// The most axes of a stage.
 const AXES: usize = 32;
-/// The most parts of a stage.
+/// The most parts of a stage,
 const PARTS: usize = 48;
+/// and the most elements that they have together for each of the stage's.
+const LARGE: i64 = 2;
 
 /// What is known of an expression.
 #[derive(Clone, Copy, Default)]
@@ -84,7 +86,15 @@ fn stage(
     }
     let vars: Vec<Var> = loops.iter().map(|l| l.0).collect();
     let found = parts(program, c, &vars, &extents);
-    if found.is_empty() || found.len() > PARTS {
+    let size = |axes: u32| -> i64 {
+        let own = extents
+            .iter()
+            .enumerate()
+            .filter(|(k, _)| axes >> k & 1 == 1);
+        own.map(|(_, n)| n).product()
+    };
+    let together: i64 = found.iter().map(|(_, axes)| size(*axes)).sum();
+    if found.is_empty() || found.len() > PARTS || together > LARGE.saturating_mul(all) {
         return None;
     }
     let mut new = program.clone().into_owned();
