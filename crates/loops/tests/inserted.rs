@@ -68,6 +68,16 @@ fn of_channels(dtype: DType) -> Program {
     b.program
 }
 
+/// A factor for each group of four channels, which lie side by side.
+fn scaled() -> Program {
+    let mut b = Builder::new("scaled");
+    let x = b.input("x", DType::F32, &[Some(300), Some(16)]);
+    let factor = b.input("factor", DType::F32, &[Some(4)]);
+    let y = b.compute("y", &x.shape, |i| x.at(i) * factor.at(&[i[1].floor_div(4)]));
+    b.output(&y);
+    b.program
+}
+
 fn selected(program: &Program) -> Selection<'_> {
     select(Cow::Borrowed(program), Weights::Any)
 }
@@ -128,10 +138,15 @@ fn long_rows_of_floats_are_summed_first() {
     check(&of_channels(DType::F64), 0);
 }
 
+#[test]
+fn a_factor_for_each_group_is_laid_out_for_each_channel() {
+    check(&scaled(), 1);
+}
+
 /// A program that states its kernels has the inserted stages, too: its text does not show them.
 #[test]
 fn stated_kernels_are_computed_the_same_way() {
-    for program in [sampled(false), grouped(), of_channels(DType::F32)] {
+    for program in [sampled(false), grouped(), of_channels(DType::F32), scaled()] {
         let mut stated = program.clone();
         state(&mut stated);
         assert_eq!(stated.stages, program.stages);

@@ -2,7 +2,8 @@
 //! weights, is the same for all its channels.
 //!
 //! What generated code would compute again along the other axes is a stage of its own: a kernel
-//! may compute it, and each element reads it.
+//! may compute it, and each element reads it. So is what vector operations would read element by
+//! element in short pieces of rows.
 
 use std::borrow::Cow;
 
@@ -13,9 +14,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::picks;
 use super::separate::has_marks;
 use super::stated::Stated;
+use super::vectors;
 use crate::extents::numbers;
 use crate::rewrite::{map_expr, substitute};
-use crate::{BinOp, Buffer, Compute, Ex, ExKind, Program, Role, Stage, Var};
+use crate::{BinOp, Buffer, Compute, Ex, ExKind, Program, Role, Stage, Var, axes_of, visit_expr};
 
 /// Elements of a stage below which another one does not pay.
 const FEW: i64 = 4096;
@@ -76,16 +78,22 @@ fn stage(
     let loops = program.loops(c);
     let extents = numbers(loops.iter().map(|l| &l.1))?;
     let all = (extents.iter()).try_fold(1i64, |n, e| n.checked_mul(*e))?;
-    if all < FEW
-        || loops.len() > AXES
-        || program.hint(c.out).is_some()
-        || stated.names(c.out)
-        || !is_code(program, c)
-    {
+    if all < FEW || loops.len() > AXES || program.hint(c.out).is_some() {
+        return None;
+    }
+    let in_code = is_code(program, c);
+    let free = match in_code {
+        true => !stated.names(c.out),
+        false => stated.allows_vectors_alone(c.out) && vectors::find(program, c).is_some(),
+    };
+    if !free {
         return None;
     }
     let vars: Vec<Var> = loops.iter().map(|l| l.0).collect();
-    let found = parts(program, c, &vars, &extents);
+    let found = match in_code {
+        true => parts(program, c, &vars, &extents),
+        false => divided(program, c, &vars, &extents)?,
+    };
     let size = |axes: u32| -> i64 {
         let own = extents
             .iter()
@@ -126,7 +134,11 @@ fn stage(
     let value = map_expr(&c.value, |e| replaced.get(&e.addr()).cloned());
     let rest = Compute { value, ..c.clone() };
     // A kernel that the program would state here could not be found in it again.
-    if !is_code(&new, &rest) {
+    let same = match in_code {
+        true => is_code(&new, &rest),
+        false => vectors::find(&new, &rest).is_some(),
+    };
+    if !same {
         return None;
     }
     new.stages[k..k + found.len()]
@@ -171,23 +183,58 @@ fn parts(program: &Program, c: &Compute, vars: &[Var], extents: &[i64]) -> Vec<(
             work.extend(e.children());
             continue;
         }
-        // Indices a constant apart read one number, and what bounds them stays where it is seen.
-        let mut inner = e;
-        while let ExKind::Binary(op, x, by) = inner.kind()
-            && matches!(
-                op,
-                BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Min | BinOp::Max
-            )
-            && by.as_int().is_some()
-            && worth(x)
-        {
-            inner = x;
-        }
+        // Indices a constant apart read one number.
+        let inner = match e.kind() {
+            ExKind::Binary(BinOp::Add | BinOp::Sub | BinOp::Mul, x, by)
+                if by.as_int().is_some() && worth(x) =>
+            {
+                x
+            }
+            _ => e,
+        };
         if inner.addr() == e.addr() || seen.insert(inner.addr()) {
             found.push((inner.clone(), known[&inner.addr()].axes));
         }
     }
     found
+}
+
+/// The elements that vector operations read at quotients of indices, with the loops that these depend
+/// on: a number for each group of channels, channels last. Laid out like the others, they do not
+/// cut rows in pieces. `None` where some of them are no fewer than the others.
+fn divided(
+    program: &Program,
+    c: &Compute,
+    vars: &[Var],
+    extents: &[i64],
+) -> Option<Vec<(Ex, u32)>> {
+    let (mut found, mut fits) = (Vec::<(Ex, u32)>::new(), true);
+    visit_expr(&c.value, |e| {
+        let ExKind::Load(_, index) = e.kind() else {
+            return;
+        };
+        let mut divides = false;
+        for place in index {
+            visit_expr(place, |x| {
+                divides |= matches!(
+                    x.kind(),
+                    ExKind::Binary(BinOp::FloorDiv | BinOp::FloorMod, ..)
+                );
+            });
+        }
+        if divides {
+            fits &= c.reduce.is_none() && e.addr() != c.value.addr();
+            let axes = axes_of(e, vars).into_iter().fold(0, |all, k| all | 1 << k);
+            let absent = extents.iter().enumerate();
+            let absent = absent.filter(|(k, _)| axes >> k & 1 == 0);
+            fits &= absent.map(|(_, n)| n).product::<i64>() >= AGAIN;
+            fits &= picks::harmless(program, c, e);
+            if found.iter().all(|(x, _)| x.addr() != e.addr()) {
+                found.push((e.clone(), axes));
+            }
+        }
+    });
+    fits.then_some(found)
 }
 
 /// What each part of a value depends on and costs.
