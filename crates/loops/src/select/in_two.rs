@@ -64,7 +64,7 @@ fn in_two(program: &Program, c: &Compute) -> Option<(Program, [Compute; 2])> {
         if (2..=RUN).contains(&n) && times >= ROWS && results * n >= ROW && !narrow {
             let kept = results_axes().chain(run.iter().cloned()).collect();
             (kept, others, run)
-        } else if n >= LONG && times > 1 && dtype == DType::F32 && *combiner == Combiner::Sum {
+        } else if n >= LONG && times > 1 && *combiner == Combiner::Sum && of_floats(program, c) {
             let kept = others.iter().cloned().chain(results_axes()).collect();
             (kept, run, others)
         } else {
@@ -101,6 +101,16 @@ fn in_two(program: &Program, c: &Compute) -> Option<(Program, [Compute; 2])> {
     vectors::find(&new, &rows)
         .is_some()
         .then_some((new, [rows, last]))
+}
+
+/// Returns whether all that a stage reads and writes is float32. Sums of narrow floats along rows
+/// take longer than those of whole rows.
+fn of_floats(program: &Program, c: &Compute) -> bool {
+    let mut all = program.bufs[c.out].dtype == DType::F32;
+    visit_expr(&c.value, |e| {
+        all &= !matches!(e.kind(), ExKind::Load(..)) || e.dtype() == DType::F32;
+    });
+    all
 }
 
 /// Returns from which of the reduced axes on an array is read in runs that lie apart: those of one
