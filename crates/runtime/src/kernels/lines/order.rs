@@ -331,8 +331,7 @@ mod vectors {
         }
     }
 
-    /// Compares four vectors, `step` apart from each other: those two steps apart, and then
-    /// neighbours.
+    /// Compares four vectors, `step` apart: those two steps apart, and then neighbours.
     #[inline(always)]
     unsafe fn four<V: Lanes>(at: *mut V::Number, step: usize) {
         // SAFETY: the vectors are there.
@@ -363,8 +362,7 @@ mod vectors {
         }
         let mut half = 1;
         while half < n {
-            // Both halves are in order: the first of one is compared with the last of the
-            // other.
+            // Both halves are in order: the first of one is compared with the last of the other.
             let mut begin = 0;
             // SAFETY: there are `n` vectors.
             unsafe {
@@ -402,6 +400,9 @@ mod vectors {
                     }
                     step /= 4;
                 }
+            }
+            // SAFETY: there are `n` vectors.
+            unsafe {
                 for k in (0..n).step_by(2) {
                     let mut x = V::load(place(k));
                     if k + 1 < n {
