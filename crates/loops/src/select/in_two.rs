@@ -60,7 +60,7 @@ fn in_two(program: &Program, c: &Compute) -> Option<(Program, [Compute; 2])> {
     let narrow = dtype.is_float() && dtype.size() < 4;
     let shape = program.bufs[c.out].shape.clone();
     let results_axes = || c.axes.iter().copied().zip(shape.iter().cloned());
-    let (kept, first, last): (Vec<(Var, Ex)>, &[(Var, Ex)], &[(Var, Ex)]) =
+    let (kept, first, last): (Vec<_>, &[_], &[_]) =
         if (2..=RUN).contains(&n) && times >= ROWS && results * n >= ROW && !narrow {
             let kept = results_axes().chain(run.iter().cloned()).collect();
             (kept, others, run)
