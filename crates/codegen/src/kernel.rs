@@ -34,6 +34,7 @@ mod copies;
 mod draft;
 mod encoding;
 mod eval;
+mod invariant;
 mod lanes;
 mod lines;
 mod lookup;
@@ -221,7 +222,7 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
             Work::Contraction(found) => self.temporary(|k| k.contraction(c, found)),
             Work::Vectors(found) => self.temporary(|k| k.vectors(c, found)),
             Work::Lookup(found) => self.lookup(c, *found),
-            _ => self.compute(c),
+            _ => self.temporary(|k| k.compute(c)),
         }
     }
 

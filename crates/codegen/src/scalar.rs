@@ -107,6 +107,19 @@ pub(crate) fn takes_first(b: &mut FunctionBuilder<'_>, op: BinOp, x: Value, y: V
     b.ins().fcmp(cc, x, y)
 }
 
+/// The bits of dividends and divisors that [`Scalars::divided`] takes.
+pub(crate) const DIVIDED_BITS: u32 = 31;
+
+/// Returns the factor and the shift that divide a number of [`DIVIDED_BITS`] bits by one that is no
+/// power of two: `x / by` is `x * factor >> shift`, which does not overflow.
+///
+/// The factor is by less than one larger than `2^shift / by`, so that the product is by less than
+/// `2^shift / by` too large for any such number.
+fn reciprocal(by: i64) -> (i64, u32) {
+    let shift = DIVIDED_BITS + (64 - (by - 1).leading_zeros());
+    ((1 << shift) / by + 1, shift)
+}
+
 /// The address of values in memory, one word each.
 pub(crate) fn words(b: &mut FunctionBuilder<'_>, values: &[Value]) -> Value {
     let size = 8 * values.len().max(1) as u32;
@@ -389,6 +402,32 @@ impl Scalars<'_, '_, '_> {
         self.b.ins().sshr(a, count)
     }
 
+    /// The quotient or the remainder of a number in `0..=most` and a positive constant, both of at
+    /// most [`DIVIDED_BITS`] bits.
+    pub fn divided(&mut self, op: BinOp, x: Value, by: i64, most: i64) -> Value {
+        let quotient = matches!(op, BinOp::Div | BinOp::FloorDiv);
+        if most < by {
+            return match quotient {
+                true => self.b.ins().iconst(types::I64, 0),
+                false => x,
+            };
+        }
+        if by & (by - 1) == 0 {
+            return match quotient {
+                true => self.b.ins().ushr_imm_s(x, i64::from(by.trailing_zeros())),
+                false => self.b.ins().band_imm_s(x, by - 1),
+            };
+        }
+        let (factor, shift) = reciprocal(by);
+        let product = self.b.ins().imul_imm_s(x, factor);
+        let whole = self.b.ins().ushr_imm_s(product, i64::from(shift));
+        if quotient {
+            return whole;
+        }
+        let product = self.b.ins().imul_imm_s(whole, by);
+        self.b.ins().isub(x, product)
+    }
+
     /// Integer division and remainder, never trapping: division by zero gives 0, and the least
     /// integer by -1 wraps.
     fn divide(&mut self, op: BinOp, dtype: DType, a: Value, b: Value) -> Value {
@@ -438,6 +477,32 @@ impl Scalars<'_, '_, '_> {
             r
         } else {
             self.b.ins().ireduce(ty, r)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reciprocals_divide_exactly() {
+        let most = (1i64 << DIVIDED_BITS) - 1;
+        let divisors = (3..2000).chain((10..DIVIDED_BITS).flat_map(|k| {
+            let near = 1i64 << k;
+            [near - 1, near + 1, near + near / 3]
+        }));
+        for by in divisors.chain([most]).filter(|by| by & (by - 1) != 0) {
+            let (factor, shift) = reciprocal(by);
+            let quotient = |x: i64| x.checked_mul(factor).expect("fits 64 bits") >> shift;
+            let ends = [1, 2, most / by / 2, most / by].map(|k| k * by);
+            let near = ends.iter().flat_map(|end| [end - 1, *end, end + 1]);
+            for x in near
+                .chain([0, most - 1, most])
+                .filter(|x| (0..=most).contains(x))
+            {
+                assert_eq!(quotient(x), x / by, "{x} / {by}");
+            }
         }
     }
 }

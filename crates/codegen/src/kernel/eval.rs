@@ -2,10 +2,11 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, types};
-use relax_loops::{Buf, Ex, ExKind, Interval, interval};
+use relax_loops::{BinOp, Buf, Ex, ExKind, Interval, interval};
+use relax_tensor::DType;
 
 use super::{Access, Kernel, Result, Unsupported};
-use crate::scalar::register;
+use crate::scalar::{DIVIDED_BITS, register};
 
 /// A step of evaluation on the work list.
 enum Work<'e> {
@@ -138,6 +139,11 @@ impl Kernel<'_, '_, '_> {
                 let address = self.address(*buf, index)?;
                 Ok(self.scalars().load(e.dtype(), address))
             }
+            ExKind::Binary(op, a, by) if self.divides(*op, a, by) => {
+                let (x, by) = (self.known(a).expect("children first"), by.as_int());
+                let (by, most) = (by.expect("a constant"), self.interval(a).hi);
+                Ok(self.scalars().divided(*op, x, by, most))
+            }
             _ => {
                 let parts = e.children();
                 let parts: Vec<(usize, Value)> = parts
@@ -150,6 +156,22 @@ impl Kernel<'_, '_, '_> {
                 self.scalars().node(e, &get)
             }
         }
+    }
+
+    /// Returns whether an operation is a division of an index that is proven not to be negative by a
+    /// constant, both small enough for [`divided`](crate::scalar::Scalars::divided).
+    fn divides(&self, op: BinOp, a: &Ex, by: &Ex) -> bool {
+        let division = matches!(
+            op,
+            BinOp::FloorDiv | BinOp::FloorMod | BinOp::Div | BinOp::Rem
+        );
+        let small = 0..1 << DIVIDED_BITS;
+        let by = by.as_int().filter(|by| *by > 0 && small.contains(by));
+        if !division || a.dtype() != DType::I64 || by.is_none() {
+            return false;
+        }
+        let a = self.interval(a);
+        a.exact && small.contains(&a.lo) && small.contains(&a.hi)
     }
 
     /// The address of an element. Indices that are not proven in bounds are checked.

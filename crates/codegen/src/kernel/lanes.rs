@@ -142,8 +142,11 @@ impl Kernel<'_, '_, '_> {
                     } else {
                         match e.kind() {
                             ExKind::Load(buf, index) => self.vector_load(e, *buf, index)?,
-                            ExKind::Select(_, a, b) if !(self.harmless(a) && self.harmless(b)) => {
-                                Vector::Each(self.each(&mut |k, _| k.eval(e))?)
+                            ExKind::Select(c, a, b) if !(self.harmless(a) && self.harmless(b)) => {
+                                match self.parts_type(e.dtype()) {
+                                    Some(ty) if !self.differs(c) => self.either(c, [a, b], ty)?,
+                                    _ => Vector::Each(self.each(&mut |k, _| k.eval(e))?),
+                                }
                             }
                             _ => {
                                 work.push(Work::Emit(e));

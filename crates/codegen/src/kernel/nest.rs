@@ -89,6 +89,7 @@ impl Kernel<'_, '_, '_> {
             Body::Elements(c, axis) => match c.axes.get(axis) {
                 Some(&var) => {
                     let extent = self.program.bufs[c.out].shape[axis].clone();
+                    self.invariants(c, axis)?;
                     self.looped(var, &extent, Mark::Serial, Body::Elements(c, axis + 1))
                 }
                 None if self.group.is_some() => self.vector_element(c),
@@ -198,6 +199,7 @@ impl Kernel<'_, '_, '_> {
             None => return self.store_element(c.out, &index, &c.value),
             Some(reduce) => {
                 let acc = self.b.declare_var(register(dtype));
+                self.invariants(c, c.axes.len())?;
                 let start = self.neutral(reduce.combiner, dtype);
                 self.b.def_var(acc, start);
                 let clipped = clipped(reduce, &c.value, dtype, acc);

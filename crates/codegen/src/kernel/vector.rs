@@ -188,8 +188,9 @@ impl Kernel<'_, '_, '_> {
                 ExKind::Unary(op, a) => self.wide_unary(*op, a.dtype()),
                 ExKind::Binary(op, a, _) => self.wide_binary(*op, a.dtype()),
                 ExKind::Cast(a) => self.wide_cast(a.dtype(), x.dtype()),
-                ExKind::Select(_, a, b) => {
-                    vector_type(x.dtype()).is_some() && self.harmless(a) && self.harmless(b)
+                ExKind::Select(c, a, b) => {
+                    let lazy = !(self.harmless(a) && self.harmless(b));
+                    vector_type(x.dtype()).is_some() && !(lazy && look.differs(c))
                 }
                 ExKind::Reinterpret(_) => false,
             };
@@ -365,6 +366,28 @@ impl Kernel<'_, '_, '_> {
         self.memo.extend(known);
         self.vars.insert(var, base);
         Ok(values)
+    }
+
+    /// One of two values, by a condition that is the same in all lanes.
+    pub(super) fn either(&mut self, cond: &Ex, sides: [&Ex; 2], ty: Type) -> Result<Vector> {
+        let cond = self.eval(cond)?;
+        let [yes, no, done] = [(); 3].map(|()| self.b.create_block());
+        let count = self.group().width / ty.lane_count() as usize;
+        let chosen = (0..count).map(|_| self.b.append_block_param(done, ty));
+        let chosen: Vec<Value> = chosen.collect();
+        self.b.ins().brif(cond, yes, &[], no, &[]);
+        for (block, side) in [yes, no].into_iter().zip(sides) {
+            self.b.switch_to_block(block);
+            self.push_memo();
+            let value = self.vector(side);
+            self.pop_memo();
+            let parts: Vec<BlockArg> = (self.parts(&value?, ty).into_iter())
+                .map(BlockArg::Value)
+                .collect();
+            self.b.ins().jump(done, &parts);
+        }
+        self.b.switch_to_block(done);
+        Ok(Vector::Parts(chosen))
     }
 
     /// The address of the first lane's element; the lanes' elements are adjacent.

@@ -7,6 +7,7 @@ use relax_tensor::DType;
 use super::digits::{self, Walks};
 use super::lines::is_element;
 use super::strided::Strided;
+use super::vectors;
 use crate::extents::{elements, numbers};
 use crate::{BinOp, Buf, Combiner, Compute, Ex, ExKind, Program, Var};
 
@@ -45,13 +46,19 @@ pub fn find(program: &Program, c: &Compute) -> Option<Contraction> {
         && is_element(to)
         && from.iter().all(|&f| is_element(f) && widens(f, to))
         && loops.len() <= AXES
-        && known.is_none_or(|n| n >= FEW);
+        && known.is_none_or(|n| n >= FEW)
+        && !is_sweep(program, c);
     let reads = match fits.then(|| walks(program, &loops, [a, b]))? {
         Some(walks) => Reads::Walks(walks),
         None => Reads::Steps(steps(&loops, [a, b])?),
     };
     let factors = [a.0, b.0];
     Some(Contraction { factors, reads })
+}
+
+/// Returns whether a stage is better computed as a sweep: all products are one sum.
+fn is_sweep(program: &Program, c: &Compute) -> bool {
+    elements(&program.bufs[c.out].shape) == Some(1) && vectors::find(program, c).is_some()
 }
 
 /// For constant sizes; divisions in indices split axes.

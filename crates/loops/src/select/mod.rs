@@ -41,6 +41,7 @@ use separate::has_marks;
 use statement::computation;
 use vectors::Vectors;
 
+mod apart;
 mod byte_tables;
 pub mod chosen;
 pub mod contraction;
@@ -49,6 +50,7 @@ mod cut;
 pub mod digits;
 mod distribute;
 pub mod hinted;
+mod in_two;
 pub mod joined;
 mod known;
 pub mod lines;
@@ -142,11 +144,14 @@ impl Work {
 
 /// Chooses the kernels of a program, or takes those that it states.
 pub fn select<'p>(program: Cow<'p, Program>, weights: Weights<'_>) -> Selection<'p> {
-    let stated = Stated::of(&program);
+    let mut stated = Stated::of(&program);
     let program = quantised::hint_requantised(program);
     let (program, bytes) = products_of_bytes(program, weights);
     let program = known::fold(crate::shorten_round_trips(program));
     let program = byte_tables::tabulate(program, &stated);
+    let program = in_two::reduced(program, &mut stated);
+    let is_code = |p: &Program, c: &Compute| matches!(alone(p, c, |_| true), Work::Code);
+    let program = apart::set(program, &mut stated, is_code);
     let rules = Rules {
         attention: attention::find(&program),
         fused: epilogue::find(&program),

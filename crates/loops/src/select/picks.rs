@@ -51,9 +51,9 @@ pub fn find(program: &Program, c: &Compute) -> Option<Vec<Group>> {
 
 /// Returns whether all elements that an expression reads are proven to be in their arrays, for all
 /// elements of a stage.
-fn harmless(program: &Program, c: &Compute, e: &Ex) -> bool {
-    let shape = &program.bufs[c.out].shape;
-    let extent = |v: Var| c.axes.iter().position(|a| *a == v).map(|k| &shape[k]);
+pub(super) fn harmless(program: &Program, c: &Compute, e: &Ex) -> bool {
+    let loops = program.loops(c);
+    let extent = |v: Var| loops.iter().find(|l| l.0 == v).map(|l| &l.1);
     let dims = |v: Var| program.dims.contains(&v).then_some((0, crate::MOST_EXTENT));
     let range = |v: Var| match extent(v) {
         Some(n) => {

@@ -12,6 +12,8 @@ use crate::{Buf, ExKind, Kernel, KernelKind, Program, Role, Stage, reads_buffer}
 /// inserted between them.
 pub(super) struct Stated {
     groups: Vec<Group>,
+    /// What stages write that the choice has inserted: any kernel may compute them.
+    inserted: FxHashSet<Buf>,
 }
 
 struct Group {
@@ -33,12 +35,31 @@ impl Stated {
             }
         };
         let groups = program.kernels.iter().map(group).collect();
-        Stated { groups }
+        Stated {
+            groups,
+            inserted: FxHashSet::default(),
+        }
     }
 
     /// Returns whether the program states any.
     pub(super) fn is_some(&self) -> bool {
         !self.groups.is_empty()
+    }
+
+    /// Returns whether a buffer is written by a kernel that the program states.
+    pub(super) fn names(&self, out: Buf) -> bool {
+        self.group_of(&[out]).is_some()
+    }
+
+    /// Returns whether vector operations alone may compute a stage that writes a buffer.
+    pub(super) fn allows_vectors_alone(&self, out: Buf) -> bool {
+        let alone = |g: &Group| g.kind == KernelKind::Vectors && g.written.len() == 1;
+        self.groups.is_empty() || self.group_of(&[out]).is_some_and(alone)
+    }
+
+    /// Notes that the choice has inserted a stage that writes a buffer of its own.
+    pub(super) fn insert(&mut self, out: Buf) {
+        self.inserted.insert(out);
     }
 
     /// Returns whether a stage may be the last one of such a kernel: the one that the program
@@ -48,6 +69,9 @@ impl Stated {
             return true;
         }
         let out = program.stages[stage].written();
+        if !out.is_empty() && out.iter().all(|b| self.inserted.contains(b)) {
+            return true;
+        }
         self.group_of(&out).is_some_and(|g| match g.kind {
             KernelKind::QuantizedProduct if kind != g.kind => {
                 matches!(

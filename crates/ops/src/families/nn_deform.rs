@@ -1,17 +1,18 @@
 //! Convolution with computed offsets, correlation of two images, a sliding buffer.
 
-use relax_loops::{Combiner, Ex};
+use relax_loops::{Combiner, Ex, TensorRef};
 use relax_sym::Dim;
 use relax_tensor::DType;
 
 use super::conv_attrs;
 use super::nn_conv::{
-    Layouts, at_canonical, canonical_arg, numbers, padding_of, pairs, reach, steps,
+    Layouts, at_canonical, canonical_arg, numbers, padded, padding_of, pairs, reach, steps,
 };
 use super::util::{axis_attr, dtype_or, finish, need_eq, need_multiple, tensor_type, word};
 use super::util_te::{Done, set};
 use super::vision_nms::of_rank;
 use crate::AttrTy::{Bool, Int, Ints, Str};
+use crate::layout::Layout;
 use crate::{Default, Fusion, OpDef, RelCx, RelResult, Subject, Te, attr, input};
 
 /// The family.
@@ -329,17 +330,15 @@ fn correlation_compute(te: &mut Te<'_>) -> Done {
         extent(1),
     ];
     let over = [a.shape[1].clone(), Ex::idx(kernel), Ex::idx(kernel)];
+    // With zeros around both, no place that is compared lies outside of an image.
+    let layout = Layout::parse("NCHW").ok_or("no layout")?;
+    let [a_, b] = [&a, &b].map(|x| padded(te, x, (&layout, &layout), &padding, 0.0));
     let sum = te.reduce("correlation", &shape, &over, Combiner::Sum, |i, r| {
-        let read = |t: &relax_loops::TensorRef, y: Ex, x: Ex| {
-            let (y, x) = (y - padding[0].0, x - padding[1].0);
-            let inside = y.ge(0i64) & y.lt(&t.shape[2]) & x.ge(0i64) & x.lt(&t.shape[3]);
-            let value = t.at(&[i[0].clone(), r[0].clone(), y, x]);
-            Ex::where_(&inside, &value, &value.same(0.0))
-        };
         let (y, x) = (&i[2] * stride1 + far + &r[1], &i[3] * stride1 + far + &r[2]);
         let dy = (i[1].floor_div(size) - radius) * stride2;
         let dx = (i[1].floor_mod(size) - radius) * stride2;
-        let p = read(&a, y.clone(), x.clone());
+        let read = |t: &TensorRef, y: Ex, x: Ex| t.at(&[i[0].clone(), r[0].clone(), y, x]);
+        let p = read(&a_, y.clone(), x.clone());
         let q = read(&b, y + dy, x + dx);
         if multiply {
             p * q

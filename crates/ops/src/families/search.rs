@@ -1,6 +1,6 @@
 //! Searching in sorted sequences, and finding distinct elements.
 
-use relax_loops::Ex;
+use relax_loops::{Ex, TensorRef};
 use relax_sym::Dim;
 use relax_tensor::DType as DT;
 
@@ -161,7 +161,6 @@ fn unique_compute(te: &mut Te<'_>) -> Done {
         return Err("`unique` takes a vector".into());
     };
     let (by_size, counted) = (te.flag("sorted"), te.flag("return_counts"));
-    let one = std::slice::from_ref;
     let values = te.temp("values", x.dtype, &x.shape);
     let first = te.temp("first", DT::I32, &x.shape);
     let which = te.temp("which", DT::I32, &x.shape);
@@ -173,38 +172,11 @@ fn unique_compute(te: &mut Te<'_>) -> Done {
         indices: Some(order.clone()),
     };
     sort_lines(te, &x, (0, true), extent, &indices);
-    te.nest(|n| {
-        // The group of each element, in order of size; equal elements are adjacent.
-        let group = n.local("group", DT::I64, &x.shape);
-        let place = n.local("place", DT::I64, &x.shape);
-        let found = n.cell(Ex::idx(0));
-        n.for_(extent.clone(), |n, k| {
-            n.store(&values, one(k), 0i64);
-            n.store(&counts, one(k), 0i64);
-            n.store(&first, one(k), extent.cast(DT::I32));
-            n.store(&place, one(k), Ex::idx(-1));
-            let at = n.let_(order.at(one(k)));
-            let before = order.at(&[(k - 1).max(0i64)]);
-            let new = k.eq(0i64) | x.at(one(&at)).ne(x.at(&[before]));
-            n.if_(new, |n| n.set(&found, found.scalar() + 1));
-            n.store(&group, &[at], found.scalar() - 1);
-        });
-        n.store(&number, &[Ex::idx(0)], found.scalar().cast(DT::I32));
-        let next = n.cell(Ex::idx(0));
-        n.for_(extent.clone(), |n, i| {
-            let g = n.let_(group.at(one(i)));
-            n.if_(place.at(one(&g)).lt(0i64), |n| {
-                let to = n.let_(if by_size { g.clone() } else { next.scalar() });
-                n.store(&place, one(&g), to.clone());
-                n.store(&values, one(&to), x.at(one(i)));
-                n.store(&first, one(&to), i.cast(DT::I32));
-                n.set(&next, next.scalar() + 1);
-            });
-            let to = n.let_(place.at(one(&g)));
-            n.store(&which, one(i), to.cast(DT::I32));
-            n.store(&counts, one(&to), counts.at(one(&to)) + 1);
-        });
-    });
+    if by_size {
+        by_size_of(te, &x, &order, [&values, &first, &which, &number, &counts]);
+    } else {
+        by_occurrence(te, &x, &order, [&values, &first, &which, &number, &counts]);
+    }
     for t in [&values, &first, &which, &number] {
         te.output(t);
     }
@@ -212,4 +184,84 @@ fn unique_compute(te: &mut Te<'_>) -> Done {
         te.output(&counts);
     }
     Ok(())
+}
+
+/// The distinct elements in order of size, from the stable order of all: the first of equal ones,
+/// which are adjacent there, is the one that occurs first.
+fn by_size_of(
+    te: &mut Te<'_>,
+    x: &TensorRef,
+    order: &TensorRef,
+    [values, first, which, number, counts]: [&TensorRef; 5],
+) {
+    let (extent, one) = (&x.shape[0], std::slice::from_ref);
+    te.nest(|n| {
+        let found = n.cell(Ex::idx(0));
+        let last = n.cell(x.at(&[Ex::idx(0)]).same(0.0));
+        n.for_(extent.clone(), |n, k| {
+            let at = n.let_(order.at(one(k)));
+            let value = n.let_(x.at(one(&at)));
+            let new = n.let_(k.eq(0i64) | value.ne(last.scalar()));
+            n.set(&found, found.scalar() + new.cast(DT::I64));
+            n.set(&last, value.clone());
+            // Without branches, which nobody could predict.
+            let to = n.let_(found.scalar() - 1);
+            let chosen = |t: &TensorRef, v: Ex| Ex::where_(&new, &v, &t.at(one(&to)));
+            n.store(values, one(&to), chosen(values, value.clone()));
+            n.store(first, one(&to), chosen(first, at.cast(DT::I32)));
+            let before = chosen(counts, Ex::int(DT::I32, 0));
+            n.store(counts, one(&to), before + 1);
+            n.store(which, &[at], to.cast(DT::I32));
+        });
+        let total = n.let_(found.scalar());
+        n.store(number, &[Ex::idx(0)], total.cast(DT::I32));
+        n.for_(extent - &total, |n, k| {
+            let k = [k + &total];
+            n.store(values, &k, 0i64);
+            n.store(counts, &k, 0i64);
+            n.store(first, &k, extent.cast(DT::I32));
+        });
+    });
+}
+
+/// The distinct elements in the order in which they occur.
+fn by_occurrence(
+    te: &mut Te<'_>,
+    x: &TensorRef,
+    order: &TensorRef,
+    [values, first, which, number, counts]: [&TensorRef; 5],
+) {
+    let (extent, one) = (&x.shape[0], std::slice::from_ref);
+    te.nest(|n| {
+        // The group of each element, in order of size; equal elements are adjacent.
+        let group = n.local("group", DT::I64, &x.shape);
+        let place = n.local("place", DT::I64, &x.shape);
+        let found = n.cell(Ex::idx(0));
+        n.for_(extent.clone(), |n, k| {
+            n.store(values, one(k), 0i64);
+            n.store(counts, one(k), 0i64);
+            n.store(first, one(k), extent.cast(DT::I32));
+            n.store(&place, one(k), Ex::idx(-1));
+            let at = n.let_(order.at(one(k)));
+            let before = order.at(&[(k - 1).max(0i64)]);
+            let new = k.eq(0i64) | x.at(one(&at)).ne(x.at(&[before]));
+            n.if_(new, |n| n.set(&found, found.scalar() + 1));
+            n.store(&group, &[at], found.scalar() - 1);
+        });
+        n.store(number, &[Ex::idx(0)], found.scalar().cast(DT::I32));
+        let next = n.cell(Ex::idx(0));
+        n.for_(extent.clone(), |n, i| {
+            let g = n.let_(group.at(one(i)));
+            n.if_(place.at(one(&g)).lt(0i64), |n| {
+                let to = n.let_(next.scalar());
+                n.store(&place, one(&g), to.clone());
+                n.store(values, one(&to), x.at(one(i)));
+                n.store(first, one(&to), i.cast(DT::I32));
+                n.set(&next, next.scalar() + 1);
+            });
+            let to = n.let_(place.at(one(&g)));
+            n.store(which, one(i), to.cast(DT::I32));
+            n.store(counts, one(&to), counts.at(one(&to)) + 1);
+        });
+    });
 }

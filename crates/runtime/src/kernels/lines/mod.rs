@@ -3,6 +3,8 @@
 
 mod extreme;
 mod keys;
+#[cfg(target_arch = "x86_64")]
+mod lanes;
 mod order;
 mod running;
 mod select;

@@ -20,13 +20,13 @@ pub(super) fn knows() -> bool {
 }
 
 macro_rules! ordered {
-    ($($t:ident $lanes:ident),*) => {$(
+    ($($t:ident $order:ident),*) => {$(
         impl Ordered for $t {
             fn order(all: &mut [Self], spare: &mut [Self]) -> bool {
                 #[cfg(target_arch = "x86_64")]
                 if knows() {
                     // SAFETY: the processor has AVX2.
-                    return unsafe { vectors::order::<vectors::$lanes>(all, spare) };
+                    return unsafe { vectors::$order(all, spare) };
                 }
                 let _ = (all, spare);
                 false
@@ -34,192 +34,12 @@ macro_rules! ordered {
         }
     )*};
 }
-ordered!(i32 Eight, i64 Four);
+ordered!(i32 halves, i64 words);
 
 #[cfg(target_arch = "x86_64")]
 mod vectors {
-    use super::{Ordered, SHORT};
-    use std::arch::x86_64::*;
-
-    /// Numbers in a vector.
-    ///
-    /// # Safety
-    /// The processor has AVX2.
-    pub(super) trait Lanes: Copy {
-        type Number: Ordered;
-        const LANES: usize;
-        unsafe fn all(x: Self::Number) -> Self;
-        unsafe fn load(from: *const Self::Number) -> Self;
-        unsafe fn store(self, to: *mut Self::Number);
-        /// The lesser ones of two vectors, and the greater ones.
-        unsafe fn both(self, b: Self) -> (Self, Self);
-        /// The lanes in reverse order.
-        unsafe fn reversed(self) -> Self;
-        /// One stage of the network within a vector, by its number: 0 to 2 compare lanes 1, 2 and
-        /// 4 apart, those from `LANES.ilog2()` on lanes that lie opposite in 4 and in 8.
-        unsafe fn within(self, stage: usize) -> Self;
-        /// Lanes that are less than another vector's first, with `EQUAL` those that are not greater,
-        /// and the number of them.
-        unsafe fn parted<const EQUAL: bool>(self, by: Self) -> (Self, usize);
-    }
-
-    /// For each mask, the lanes of its bits and then the others.
-    const fn lanes_of<const N: usize, const W: usize>() -> [[u8; 8]; N] {
-        let mut all = [[0; 8]; N];
-        let mut mask = 0;
-        while mask < N {
-            let (mut at, mut pass) = (0, 0);
-            while pass < 2 {
-                let mut lane = 0;
-                while lane < 8 / W {
-                    if (mask >> lane & 1 == 1) == (pass == 0) {
-                        let mut part = 0;
-                        while part < W {
-                            all[mask][at] = (lane * W + part) as u8;
-                            at += 1;
-                            part += 1;
-                        }
-                    }
-                    lane += 1;
-                }
-                pass += 1;
-            }
-            mask += 1;
-        }
-        all
-    }
-    static EIGHTS: [[u8; 8]; 256] = lanes_of::<256, 1>();
-    static FOURS: [[u8; 8]; 16] = lanes_of::<16, 2>();
-
-    /// The lanes of a vector of words in the order of a table.
-    #[inline(always)]
-    unsafe fn permuted(x: __m256i, order: &[u8; 8]) -> __m256i {
-        // SAFETY: the processor has AVX2, and the table has eight bytes.
-        unsafe {
-            let order = _mm256_cvtepu8_epi32(_mm_loadl_epi64(order.as_ptr().cast()));
-            _mm256_permutevar8x32_epi32(x, order)
-        }
-    }
-
-    #[derive(Clone, Copy)]
-    pub(super) struct Eight(__m256i);
-
-    /// Compares lanes with others: the lesser ones where `$greater` has no bits.
-    macro_rules! compared {
-        ($x:expr, $other:expr, $greater:literal) => {{
-            let (less, more) = Self($x).both(Self($other));
-            Self(_mm256_blend_epi32::<$greater>(less.0, more.0))
-        }};
-    }
-
-    // SAFETY: intrinsics of AVX2.
-    #[allow(unsafe_op_in_unsafe_fn)]
-    impl Lanes for Eight {
-        type Number = i32;
-        const LANES: usize = 8;
-        #[inline(always)]
-        unsafe fn all(x: i32) -> Self {
-            Self(_mm256_set1_epi32(x))
-        }
-        #[inline(always)]
-        unsafe fn load(from: *const i32) -> Self {
-            Self(_mm256_loadu_si256(from.cast()))
-        }
-        #[inline(always)]
-        unsafe fn store(self, to: *mut i32) {
-            _mm256_storeu_si256(to.cast(), self.0);
-        }
-        #[inline(always)]
-        unsafe fn both(self, b: Self) -> (Self, Self) {
-            (
-                Self(_mm256_min_epi32(self.0, b.0)),
-                Self(_mm256_max_epi32(self.0, b.0)),
-            )
-        }
-        #[inline(always)]
-        unsafe fn reversed(self) -> Self {
-            let halves = _mm256_shuffle_epi32::<0x1b>(self.0);
-            Self(_mm256_permute4x64_epi64::<0x4e>(halves))
-        }
-        #[inline(always)]
-        unsafe fn within(self, stage: usize) -> Self {
-            let x = self.0;
-            match stage {
-                0 => compared!(x, _mm256_shuffle_epi32::<0xb1>(x), 0xaa),
-                1 => compared!(x, _mm256_shuffle_epi32::<0x4e>(x), 0xcc),
-                2 => compared!(x, _mm256_permute4x64_epi64::<0x4e>(x), 0xf0),
-                3 => compared!(x, _mm256_shuffle_epi32::<0x1b>(x), 0xcc),
-                _ => compared!(x, self.reversed().0, 0xf0),
-            }
-        }
-        #[inline(always)]
-        unsafe fn parted<const EQUAL: bool>(self, by: Self) -> (Self, usize) {
-            let first = match EQUAL {
-                true => _mm256_xor_si256(_mm256_cmpgt_epi32(self.0, by.0), _mm256_set1_epi8(-1)),
-                false => _mm256_cmpgt_epi32(by.0, self.0),
-            };
-            let mask = _mm256_movemask_ps(_mm256_castsi256_ps(first)) as usize;
-            (
-                Self(permuted(self.0, &EIGHTS[mask])),
-                mask.count_ones() as usize,
-            )
-        }
-    }
-
-    #[derive(Clone, Copy)]
-    pub(super) struct Four(__m256i);
-
-    // SAFETY: intrinsics of AVX2.
-    #[allow(unsafe_op_in_unsafe_fn)]
-    impl Lanes for Four {
-        type Number = i64;
-        const LANES: usize = 4;
-        #[inline(always)]
-        unsafe fn all(x: i64) -> Self {
-            Self(_mm256_set1_epi64x(x))
-        }
-        #[inline(always)]
-        unsafe fn load(from: *const i64) -> Self {
-            Self(_mm256_loadu_si256(from.cast()))
-        }
-        #[inline(always)]
-        unsafe fn store(self, to: *mut i64) {
-            _mm256_storeu_si256(to.cast(), self.0);
-        }
-        #[inline(always)]
-        unsafe fn both(self, b: Self) -> (Self, Self) {
-            let more = _mm256_cmpgt_epi64(self.0, b.0);
-            (
-                Self(_mm256_blendv_epi8(self.0, b.0, more)),
-                Self(_mm256_blendv_epi8(b.0, self.0, more)),
-            )
-        }
-        #[inline(always)]
-        unsafe fn reversed(self) -> Self {
-            Self(_mm256_permute4x64_epi64::<0x1b>(self.0))
-        }
-        #[inline(always)]
-        unsafe fn within(self, stage: usize) -> Self {
-            let x = self.0;
-            match stage {
-                0 => compared!(x, _mm256_shuffle_epi32::<0x4e>(x), 0xcc),
-                1 => compared!(x, _mm256_permute4x64_epi64::<0x4e>(x), 0xf0),
-                _ => compared!(x, self.reversed().0, 0xf0),
-            }
-        }
-        #[inline(always)]
-        unsafe fn parted<const EQUAL: bool>(self, by: Self) -> (Self, usize) {
-            let first = match EQUAL {
-                true => _mm256_xor_si256(_mm256_cmpgt_epi64(self.0, by.0), _mm256_set1_epi8(-1)),
-                false => _mm256_cmpgt_epi64(by.0, self.0),
-            };
-            let mask = _mm256_movemask_pd(_mm256_castsi256_pd(first)) as usize;
-            (
-                Self(permuted(self.0, &FOURS[mask])),
-                mask.count_ones() as usize,
-            )
-        }
-    }
+    use super::super::lanes::{Eight, Four, Lanes, Words};
+    use super::{Isa, SHORT, isa};
 
     /// Brings the lanes of a vector into order of which comparators between vectors left only those
     /// within it.
@@ -248,6 +68,37 @@ mod vectors {
         }
     }
 
+    /// Compares vectors from `begin` to `end` with those `step` behind them, which are there.
+    #[inline(always)]
+    unsafe fn apart<V: Lanes>(at: *mut V::Number, begin: usize, end: usize, step: usize) {
+        for i in begin..(begin + step).min(end.saturating_sub(step)) {
+            // SAFETY: both vectors are before the end.
+            unsafe {
+                let places = [i, i + step].map(|k| at.add(k * V::LANES));
+                let (less, more) = V::load(places[0]).both(V::load(places[1]));
+                less.store(places[0]);
+                more.store(places[1]);
+            }
+        }
+    }
+
+    /// Compares four vectors, `step` apart: those two steps apart, and then neighbours.
+    #[inline(always)]
+    unsafe fn four<V: Lanes>(at: *mut V::Number, step: usize) {
+        // SAFETY: the vectors are there.
+        unsafe {
+            let places = [0, 1, 2, 3].map(|k| at.add(k * step * V::LANES));
+            // No closure: it would not have the instruction set.
+            let (a, c) = V::load(places[0]).both(V::load(places[2]));
+            let (b, d) = V::load(places[1]).both(V::load(places[3]));
+            let ((a, b), (c, d)) = (a.both(b), c.both(d));
+            a.store(places[0]);
+            b.store(places[1]);
+            c.store(places[2]);
+            d.store(places[3]);
+        }
+    }
+
     /// Sorts `n` vectors by a network. Comparators whose second vector would be beyond the last one
     /// have nothing to do: it holds what is greater than all.
     #[inline(always)]
@@ -262,8 +113,7 @@ mod vectors {
         }
         let mut half = 1;
         while half < n {
-            // Both halves are in order: the first of one is compared with the last of the
-            // other.
+            // Both halves are in order: the first of one is compared with the last of the other.
             let mut begin = 0;
             // SAFETY: there are `n` vectors.
             unsafe {
@@ -282,25 +132,47 @@ mod vectors {
             let mut step = half / 2;
             // SAFETY: there are `n` vectors.
             unsafe {
-                while step > 0 {
+                // Two stages at a time, while four vectors are at hand.
+                while step > 1 {
+                    let near = step / 2;
                     let mut begin = 0;
-                    while begin + step < n {
-                        for i in begin..(begin + step).min(n - step) {
-                            let (less, more) = V::load(place(i)).both(V::load(place(i + step)));
-                            less.store(place(i));
-                            more.store(place(i + step));
+                    while begin + near < n {
+                        let end = (begin + 2 * step).min(n);
+                        if begin + 2 * step <= n {
+                            for i in begin..begin + near {
+                                four::<V>(place(i), near);
+                            }
+                        } else {
+                            apart::<V>(at, begin, end, step);
+                            apart::<V>(at, begin, end.min(begin + step), near);
+                            apart::<V>(at, begin + step, end, near);
                         }
-                        begin += 2 * step;
+                        begin = end;
                     }
-                    step /= 2;
+                    step /= 4;
                 }
-                for k in 0..n {
-                    finished(V::load(place(k))).store(place(k));
+            }
+            // SAFETY: there are `n` vectors.
+            unsafe {
+                for k in (0..n).step_by(2) {
+                    let mut x = V::load(place(k));
+                    if k + 1 < n {
+                        let mut y = V::load(place(k + 1));
+                        if step == 1 {
+                            (x, y) = x.both(y);
+                        }
+                        finished(y).store(place(k + 1));
+                    }
+                    finished(x).store(place(k));
                 }
             }
             half *= 2;
         }
     }
+
+    /// Room for a short list, where no vector lies in two lines of the caches.
+    #[repr(align(64))]
+    struct Line<T>([std::mem::MaybeUninit<T>; SHORT + 8]);
 
     /// Sorts a short list, which is copied to `to` unless it is there.
     #[inline(always)]
@@ -313,14 +185,10 @@ mod vectors {
                 }
                 return;
             }
-            let mut line = [std::mem::MaybeUninit::<V::Number>::uninit(); SHORT + 8];
-            let line = line.as_mut_ptr().cast::<V::Number>();
+            let mut line = Line([std::mem::MaybeUninit::<V::Number>::uninit(); SHORT + 8]);
+            let line = line.0.as_mut_ptr().cast::<V::Number>();
             std::ptr::copy_nonoverlapping(from, line, n);
-            let mut most = *from;
-            for k in 1..n {
-                most = most.max(*from.add(k));
-            }
-            V::all(most).store(line.add(n));
+            V::all(V::MOST).store(line.add(n));
             network::<V>(line, n.div_ceil(V::LANES));
             std::ptr::copy_nonoverlapping(line, to, n);
         }
@@ -378,9 +246,37 @@ mod vectors {
         }
     }
 
-    /// See [`super::Ordered::order`].
+    /// [`Ordered::order`] of numbers of 32 bits.
     #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn order<V: Lanes>(all: &mut [V::Number], spare: &mut [V::Number]) -> bool {
+    pub(super) unsafe fn halves(all: &mut [i32], spare: &mut [i32]) -> bool {
+        // SAFETY: the processor has AVX2.
+        unsafe { order::<Eight>(all, spare) }
+    }
+
+    pub(super) unsafe fn words(all: &mut [i64], spare: &mut [i64]) -> bool {
+        // SAFETY: the processor has what is asked for.
+        unsafe {
+            match isa() {
+                Isa::Avx512 => wide_words(all, spare),
+                _ => narrow_words(all, spare),
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn narrow_words(all: &mut [i64], spare: &mut [i64]) -> bool {
+        // SAFETY: the processor has AVX2.
+        unsafe { order::<Four>(all, spare) }
+    }
+
+    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,fma,avx2,f16c,bmi1,bmi2")]
+    unsafe fn wide_words(all: &mut [i64], spare: &mut [i64]) -> bool {
+        // SAFETY: the processor has AVX-512.
+        unsafe { order::<Words>(all, spare) }
+    }
+
+    #[inline(always)]
+    unsafe fn order<V: Lanes>(all: &mut [V::Number], spare: &mut [V::Number]) -> bool {
         let n = all.len();
         assert_eq!(spare.len(), n);
         let (home, away) = (all.as_mut_ptr(), spare.as_mut_ptr());
@@ -457,7 +353,10 @@ mod vectors {
 mod tests {
     use super::*;
 
-    fn check<T: Ordered + std::fmt::Debug>(make: impl Fn(u64) -> T) {
+    fn check<T: Ordered + std::fmt::Debug>(
+        make: impl Fn(u64) -> T,
+        order: impl Fn(&mut [T], &mut [T]) -> bool,
+    ) {
         let mut state = 1u64;
         let mut random = || {
             state = state
@@ -481,7 +380,7 @@ mod tests {
                 let mut wanted = x.clone();
                 wanted.sort_unstable();
                 let mut spare = x.clone();
-                if T::order(&mut x, &mut spare) {
+                if order(&mut x, &mut spare) {
                     assert_eq!(x, wanted, "{n} of kind {kind}");
                 } else {
                     assert!(!knows() || n > SHORT, "{n} of kind {kind}");
@@ -494,7 +393,14 @@ mod tests {
 
     #[test]
     fn numbers_are_in_order() {
-        check(|x| x as i32);
-        check(|x| (x << 9) as i64);
+        check(|x| x as i32, i32::order);
+        check(|x| (x << 9) as i64, i64::order);
+        // Where the processor has wider vectors, too.
+        #[cfg(target_arch = "x86_64")]
+        if knows() {
+            // SAFETY: the processor has AVX2.
+            let narrow = |x: &mut [_], spare: &mut [_]| unsafe { vectors::narrow_words(x, spare) };
+            check(|x| (x << 9) as i64, narrow);
+        }
     }
 }
