@@ -11,7 +11,7 @@ use cranelift_codegen::ir::{
 };
 use cranelift_frontend::FunctionBuilder;
 use relax_loops::select::moves::Moves;
-use relax_loops::select::{self, Selection, Step, Weights, Work};
+use relax_loops::select::{self, Alone, Selection, Step, Weights, Work};
 use relax_loops::{Buf, Compute, Ex, Program, Role, Stage, Var};
 use relax_lower::lir::KernelDef;
 use relax_runtime::abi::{self, Function};
@@ -200,7 +200,8 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
             (Work::QuantizedProduct(f), _) => self.fused_bytes(f),
             (Work::PooledConvolution(p, epilogue), _) => self.pooled(p, epilogue),
             (Work::Attention(a), _) => self.attention(a),
-            (work, Stage::Compute(c)) => self.computed(work, c),
+            (Work::Alone(alone), Stage::Compute(c)) => self.computed(alone, c),
+            (Work::Statements(_), Stage::Compute(c)) => self.compute(c),
             (work, Stage::Nest(stmts)) => {
                 for buf in stage.written() {
                     self.place(buf)?;
@@ -215,14 +216,14 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
     }
 
     /// Emits a stage alone.
-    fn computed(&mut self, work: &Work, c: &Compute) -> Result<()> {
+    fn computed(&mut self, work: &Alone, c: &Compute) -> Result<()> {
         match work {
-            Work::Copy(Moves::Copies(found)) => self.temporary(|k| k.copies(c, found)),
-            Work::Copy(Moves::Picks(groups)) => self.picks(c, groups),
-            Work::Contraction(found) => self.temporary(|k| k.contraction(c, found)),
-            Work::Vectors(found) => self.temporary(|k| k.vectors(c, found)),
-            Work::Lookup(found) => self.lookup(c, *found),
-            _ => self.temporary(|k| k.compute(c)),
+            Alone::Copy(Moves::Copies(found)) => self.temporary(|k| k.copies(c, found)),
+            Alone::Copy(Moves::Picks(groups)) => self.picks(c, groups),
+            Alone::Contraction(found) => self.temporary(|k| k.contraction(c, found)),
+            Alone::Vectors(found) => self.temporary(|k| k.vectors(c, found)),
+            Alone::Lookup(found) => self.lookup(c, *found),
+            Alone::Code => self.temporary(|k| k.compute(c)),
         }
     }
 

@@ -5,77 +5,66 @@
 
 use std::ops::Range;
 
-/// What a kernel computes.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum KernelKind {
+/// Declares the kinds of kernels, with their names in texts.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal,)*) => {
+        /// What a kernel computes.
+        ///
+        /// Invariant: a kind keeps its place, which is its number in files.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub enum KernelKind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        impl KernelKind {
+            /// All kinds, in the order of their numbers.
+            pub const ALL: &'static [KernelKind] = &[$(KernelKind::$kind),*];
+
+            /// Returns its name in texts.
+            ///
+            /// ```
+            /// use relax_loops::KernelKind;
+            /// assert_eq!(KernelKind::PooledConvolution.name(), "pooled_convolution");
+            /// assert_eq!(KernelKind::named("rows"), Some(KernelKind::Rows));
+            /// ```
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(KernelKind::$kind => $name,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
     /// A matrix product or a convolution, with the epilogue of its sums.
-    Product,
+    Product = "product",
     /// A product of bytes whose sums become bytes again before they are stored.
-    QuantizedProduct,
+    QuantizedProduct = "quantized_product",
     /// Integer sums brought to another scale in fixed point.
-    Requantize,
+    Requantize = "requantize",
     /// Two products with a softmax between them.
-    Attention,
+    Attention = "attention",
     /// A convolution, with its epilogue, of which only the pooled values are stored.
-    PooledConvolution,
+    PooledConvolution = "pooled_convolution",
     /// Maxima or means of windows.
-    Pool,
+    Pool = "pool",
     /// A softmax or a normalisation of rows.
-    Rows,
+    Rows = "rows",
     /// A scan, a sort or the place of an extreme along the lines of an array.
-    Lines,
+    Lines = "lines",
     /// A sum of products of two arrays that is no [`KernelKind::Product`].
-    Contraction,
+    Contraction = "contraction",
     /// Elements in other places.
-    Copy,
+    Copy = "copy",
     /// Expressions of elements, and reductions of them, in vectors.
-    Vectors,
+    Vectors = "vectors",
 }
 
 impl KernelKind {
-    /// All kinds.
-    ///
-    /// Invariant: a kind keeps its place, which is its number in files.
-    pub const ALL: [KernelKind; 11] = [
-        KernelKind::Product,
-        KernelKind::QuantizedProduct,
-        KernelKind::Requantize,
-        KernelKind::Attention,
-        KernelKind::PooledConvolution,
-        KernelKind::Pool,
-        KernelKind::Rows,
-        KernelKind::Lines,
-        KernelKind::Contraction,
-        KernelKind::Copy,
-        KernelKind::Vectors,
-    ];
-
-    /// Returns its name in texts.
-    ///
-    /// ```
-    /// use relax_loops::KernelKind;
-    /// assert_eq!(KernelKind::PooledConvolution.name(), "pooled_convolution");
-    /// assert_eq!(KernelKind::named("rows"), Some(KernelKind::Rows));
-    /// ```
-    pub fn name(self) -> &'static str {
-        match self {
-            KernelKind::Product => "product",
-            KernelKind::QuantizedProduct => "quantized_product",
-            KernelKind::Requantize => "requantize",
-            KernelKind::Attention => "attention",
-            KernelKind::PooledConvolution => "pooled_convolution",
-            KernelKind::Pool => "pool",
-            KernelKind::Rows => "rows",
-            KernelKind::Lines => "lines",
-            KernelKind::Contraction => "contraction",
-            KernelKind::Copy => "copy",
-            KernelKind::Vectors => "vectors",
-        }
-    }
-
     /// Returns the kind of a name.
     pub fn named(name: &str) -> Option<KernelKind> {
-        KernelKind::ALL.into_iter().find(|k| k.name() == name)
+        KernelKind::ALL.iter().copied().find(|k| k.name() == name)
     }
 }
 

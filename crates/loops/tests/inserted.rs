@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use relax_loops::select::{Selection, Weights, Work, select, state};
+use relax_loops::select::{Alone, Selection, Weights, Work, select, state};
 use relax_loops::{Builder, Combiner, Ex, Program, TensorRef, UnOp, execute};
 use relax_tensor::{DType, Tensor};
 
@@ -157,5 +157,5 @@ fn stated_kernels_are_computed_the_same_way() {
         assert_eq!(kinds(&stated), kinds(&program), "{}", program.name);
     }
     let code = selected(&sampled(false)).steps.pop().expect("a stage");
-    assert!(matches!(code.work, Work::Code));
+    assert!(matches!(code.work, Work::Alone(Alone::Code)));
 }

@@ -1,8 +1,10 @@
 //! The examples in `docs/language.md` have the documented results.
 
 use relax::{InferOptions, ReadOptions, Session, check};
+use relax_loops::KernelKind;
 
 const PAGE: &str = include_str!("../../../docs/language.md");
+const PASSES: &str = include_str!("../../../docs/passes.md");
 
 /// Returns the messages of the errors found by reading and checking.
 fn errors(text: &str) -> Vec<String> {
@@ -41,4 +43,23 @@ fn examples_mean_what_the_page_says() {
         }
     }
     assert!(good >= 8 && bad >= 3, "{good} examples, {bad} mistakes");
+}
+
+/// The kernels that a program may state are listed here, and with their rules in `docs/passes.md`.
+#[test]
+fn kernels_are_listed() {
+    let listed = |page: &'static str, from: &str| {
+        let (_, rest) = page.split_once(from).expect("the page has a list");
+        let list = rest.split("\n\n").next().unwrap_or(rest);
+        let names: Vec<&str> = list.split('`').skip(1).step_by(2).collect();
+        names
+    };
+    let lists = [
+        listed(PAGE, "\nThe kernels are "),
+        listed(PASSES, "\n| kernel | stages | rule |\n"),
+    ];
+    for kind in KernelKind::ALL {
+        let name = kind.name();
+        assert!(lists.iter().all(|l| l.contains(&name)), "`{name}`");
+    }
 }

@@ -18,7 +18,7 @@ pub(crate) mod functions {
 
 #[allow(non_upper_case_globals)]
 mod listed {
-    use crate::reach;
+    use crate::reach::touches;
 
     crate::c_functions! {
         crate::capi::context =>
@@ -82,10 +82,10 @@ mod listed {
             rx_vpow_f32(_, _, _, _) rx_vmath_f32(_, _, _, _, _) rx_vmath_f64(_, _, _, _, _)
             rx_vf16_to_f32(_, _, _) rx_vf32_to_f16(_, _, _) rx_vbf16_to_f32(_, _, _)
             rx_vf32_to_bf16(_, _, _)
-            rx_lookup_bytes(_, _, _, _, _, _) => reach::lookup
-            rx_softmax(_, _, _, _, _, _, _) => reach::softmax
+            rx_lookup_bytes(_, _, _, _, _, _) => touches::lookup
+            rx_softmax(_, _, _, _, _, _, _) => touches::softmax
             rx_reduce_f32(_, _, _, _, _, _, _)
-            rx_copy_strided(_, _, _, _, _, _, _, _) => reach::copy
+            rx_copy_strided(_, _, _, _, _, _, _, _) => touches::copy
             rx_transpose(_, _, _, _, _, _, _) rx_fill(_, _, _, _) rx_copy(_, _, _);
     }
 }

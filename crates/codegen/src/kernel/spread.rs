@@ -1,6 +1,6 @@
 //! The statements of a nest, some of which are computed as stages are.
 
-use relax_loops::select::Work;
+use relax_loops::select::Alone;
 use relax_loops::{Compute, Stmt};
 
 use super::{Kernel, Result};
@@ -10,7 +10,7 @@ impl Kernel<'_, '_, '_> {
     pub(super) fn nests(
         &mut self,
         stmts: &[Stmt],
-        works: &[Option<(Compute, Work)>],
+        works: &[Option<(Compute, Alone)>],
     ) -> Result<()> {
         let mut scratch = Vec::new();
         for (k, s) in stmts.iter().enumerate() {

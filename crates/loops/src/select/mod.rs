@@ -101,10 +101,10 @@ pub struct Step {
 
 /// A way to compute a stage.
 pub enum Work {
-    /// By generated code.
-    Code,
+    /// As a stage that has no hint and is fused with none.
+    Alone(Alone),
     /// By generated code, but for these statements of a nest, which are computed as a stage would be.
-    Statements(Vec<Option<(Compute, Work)>>),
+    Statements(Vec<Option<(Compute, Alone)>>),
     /// By the kernel of a hint, with an epilogue.
     Hinted(Hinted),
     /// By a kernel for lines.
@@ -115,6 +115,12 @@ pub enum Work {
     PooledConvolution(Pooled, Epilogue),
     /// With all of an attention before it.
     Attention(Attention),
+}
+
+/// A way to compute a stage that has no hint and is fused with none.
+pub enum Alone {
+    /// By generated code.
+    Code,
     /// By the kernel for sums of products of any form.
     Contraction(Contraction),
     /// By kernels that move elements.
@@ -129,15 +135,25 @@ impl Work {
     /// Returns the kind of kernel; `None` for generated code.
     pub fn kind(&self) -> Option<KernelKind> {
         Some(match self {
-            Work::Code | Work::Statements(_) => return None,
+            Work::Alone(alone) => return alone.kind(),
+            Work::Statements(_) => return None,
             Work::Hinted(h) => h.kind(),
-            Work::Contraction(_) => KernelKind::Contraction,
-            Work::Copy(_) => KernelKind::Copy,
-            Work::Vectors(_) | Work::Lookup(_) => KernelKind::Vectors,
             Work::Lines(_) => KernelKind::Lines,
             Work::QuantizedProduct(_) => KernelKind::QuantizedProduct,
             Work::PooledConvolution(..) => KernelKind::PooledConvolution,
             Work::Attention(_) => KernelKind::Attention,
+        })
+    }
+}
+
+impl Alone {
+    /// Returns the kind of kernel; `None` for generated code.
+    pub fn kind(&self) -> Option<KernelKind> {
+        Some(match self {
+            Alone::Code => return None,
+            Alone::Contraction(_) => KernelKind::Contraction,
+            Alone::Copy(_) => KernelKind::Copy,
+            Alone::Vectors(_) | Alone::Lookup(_) => KernelKind::Vectors,
         })
     }
 }
@@ -150,7 +166,7 @@ pub fn select<'p>(program: Cow<'p, Program>, weights: Weights<'_>) -> Selection<
     let program = known::fold(crate::shorten_round_trips(program));
     let program = byte_tables::tabulate(program, &stated);
     let program = in_two::reduced(program, &mut stated);
-    let is_code = |p: &Program, c: &Compute| matches!(alone(p, c, |_| true), Work::Code);
+    let is_code = |p: &Program, c: &Compute| matches!(alone(p, c, |_| true), Alone::Code);
     let program = apart::set(program, &mut stated, is_code);
     let rules = Rules {
         attention: attention::find(&program),
@@ -164,20 +180,32 @@ pub fn select<'p>(program: Cow<'p, Program>, weights: Weights<'_>) -> Selection<
     Selection { program, steps }
 }
 
+/// A rule that finds a way to compute a stage alone.
+type Rule = fn(&Program, &Compute) -> Option<Alone>;
+
+/// The rules for stages alone with the kernels that they choose, in the order in which they are
+/// asked.
+const ALONE: [(KernelKind, Rule); 4] = [
+    (KernelKind::Vectors, |p, c| {
+        lookup::find(p, c).map(Alone::Lookup)
+    }),
+    (KernelKind::Copy, |p, c| moves::find(p, c).map(Alone::Copy)),
+    (KernelKind::Contraction, |p, c| {
+        contraction::find(p, c).map(Alone::Contraction)
+    }),
+    (KernelKind::Vectors, |p, c| {
+        vectors::find(p, c).map(Alone::Vectors)
+    }),
+];
+
 /// Chooses the way to compute a stage that has no hint and is fused with none, among the kernels
 /// that are allowed: as elements that move, as a contraction, by vector operations, or by generated
 /// code.
-pub fn alone(program: &Program, c: &Compute, allows: impl Fn(KernelKind) -> bool) -> Work {
-    let if_allowed = |kind, find: &dyn Fn() -> Option<Work>| allows(kind).then(find).flatten();
-    let moves = || moves::find(program, c).map(Work::Copy);
-    let contraction = || contraction::find(program, c).map(Work::Contraction);
-    let vectors = || vectors::find(program, c).map(Work::Vectors);
-    let lookup = || lookup::find(program, c).map(Work::Lookup);
-    if_allowed(KernelKind::Vectors, &lookup)
-        .or_else(|| if_allowed(KernelKind::Copy, &moves))
-        .or_else(|| if_allowed(KernelKind::Contraction, &contraction))
-        .or_else(|| if_allowed(KernelKind::Vectors, &vectors))
-        .unwrap_or(Work::Code)
+pub fn alone(program: &Program, c: &Compute, allows: impl Fn(KernelKind) -> bool) -> Alone {
+    let mut allowed = ALONE.iter().filter(|(kind, _)| allows(*kind));
+    allowed
+        .find_map(|(_, find)| find(program, c))
+        .unwrap_or(Alone::Code)
 }
 
 /// Finds the products of bytes whose weights may be packed. Without any, the program is unchanged.
@@ -272,7 +300,7 @@ impl Rules<'_> {
         }
         match hinted::find(p, c) {
             Some(hinted) if allows(hinted.kind()) => Work::Hinted(hinted),
-            _ => alone(p, c, allows),
+            _ => Work::Alone(alone(p, c, allows)),
         }
     }
 
@@ -280,7 +308,7 @@ impl Rules<'_> {
     /// Those that [`crate::separate`] can move are stages already.
     fn statements(&self, stmts: &[Stmt]) -> Work {
         if !self.free {
-            return Work::Code;
+            return Work::Alone(Alone::Code);
         }
         let work = |s| {
             let c = computation(self.program, s)?;
@@ -290,7 +318,7 @@ impl Rules<'_> {
         let all: Vec<_> = stmts.iter().map(work).collect();
         match all.iter().any(Option::is_some) {
             true => Work::Statements(all),
-            false => Work::Code,
+            false => Work::Alone(Alone::Code),
         }
     }
 
@@ -319,7 +347,7 @@ impl Rules<'_> {
                 wanted.extend([a.q, a.k, a.v].map(|o| o.buf));
                 wanted.extend(a.mask.as_ref().map(|m| m.buf));
             }
-            (_, stage) => {
+            (Work::Alone(_) | Work::Statements(_) | Work::Lines(_), stage) => {
                 let (written, read) = accesses(stage);
                 wanted.extend(read);
                 if let Stage::Nest(_) = stage {

@@ -224,7 +224,7 @@ impl Resolver<'_> {
         let text = self.plain_name(name).unwrap_or_else(|| Symbol::new(""));
         let kind = KernelKind::named(text.as_str());
         if kind.is_none() {
-            let names = || KernelKind::ALL.into_iter().map(KernelKind::name);
+            let names = || KernelKind::ALL.iter().map(|k| k.name());
             let message = format!("there is no kernel `{text}`");
             let d = Diagnostic::error(codes::PROGRAM_NAME, span, message);
             let d = match self.near(text, names()) {

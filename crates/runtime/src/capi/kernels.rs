@@ -20,7 +20,7 @@ use crate::kernels::requantize::{self, RxRequantize};
 use crate::kernels::rows::{self, RxLayerNormF32};
 use crate::kernels::strips::{self, RxStrips};
 use crate::kernels::sweep::{self, RxSweep};
-use crate::reach;
+use crate::reach::touches;
 
 /// Defines the functions of C for kernels that take a context, descriptors and numbers, and a table
 /// of them: `name(descriptor: Type; number: type) => kernel, touches;`, where the kernel is a
@@ -78,9 +78,9 @@ fn missing(context: &mut RxContext, kernel: &str, descriptor: &str) -> i32 {
 }
 
 kernels! {
-    rx_gemm_f32(g: RxGemmF32) => gemm::gemm, reach::gemm;
+    rx_gemm_f32(g: RxGemmF32) => gemm::gemm, touches::gemm;
     rx_batch_gemm_f32(g: RxGemmF32; batch: i64, a_step: i64, b_step: i64, c_step: i64)
-        => gemm::batch, reach::batch_gemm;
+        => gemm::batch, touches::batch_gemm;
     rx_gemm_f64(g: RxGemm) => other::f64s;
     rx_gemm_i8_i8_i32(g: RxGemm) => other::i8s;
     rx_gemm_u8_i8_i32(g: RxGemm) => other::u8s_by_i8s;
@@ -88,21 +88,21 @@ kernels! {
     rx_gemm_i16_i16_i32(g: RxGemm) => other::i16s;
     rx_gemm_i32_i32_i32(g: RxGemm) => other::i32s;
     rx_gemm_i64_i64_i64(g: RxGemm) => other::i64s;
-    rx_gemm_i32(g: RxGemmI32) => other::integers, reach::gemm_i32;
-    rx_blockwise_f32(q: RxBlockwiseF32) => blockwise::product, reach::blockwise;
-    rx_contract(contract: RxContract) => contract::contract, reach::contract;
-    rx_conv2d_f32(conv: RxConv2dF32) => conv::convolve, reach::conv;
+    rx_gemm_i32(g: RxGemmI32) => other::integers, touches::gemm_i32;
+    rx_blockwise_f32(q: RxBlockwiseF32) => blockwise::product, touches::blockwise;
+    rx_contract(contract: RxContract) => contract::contract, touches::contract;
+    rx_conv2d_f32(conv: RxConv2dF32) => conv::convolve, touches::conv;
     rx_conv2d_pool2d_f32(conv: RxConv2dF32, pool: RxPool2dF32)
-        => pooled::convolve_and_pool, reach::pooled;
-    rx_conv2d_transpose_f32(conv: RxConv2dF32) => transpose::convolve, reach::conv;
-    rx_conv2d_i32(conv: RxConv2dI32) => integer_conv::convolve, reach::conv_i32;
-    rx_conv2d_q8(conv: RxConv2dQ8) => fused::convolve, reach::conv_q8;
-    rx_requantize_i32(q: RxRequantize) => requantize::requantize, reach::requantize;
-    rx_pool2d_f32(pool: RxPool2dF32) => pool2d::pool, reach::pool;
-    rx_strips_f32(strips: RxStrips) => strips::evaluate, reach::strips;
-    rx_sweep(sweep: RxSweep) => sweep::evaluate, reach::sweep;
-    rx_lines(lines: RxLines) => lines::along, reach::lines;
-    rx_pick(pick: RxPick) => pick::pick, reach::pick;
-    rx_attention_f32(attention: RxAttentionF32) => attention::attend, reach::attention;
-    rx_layer_norm_f32(norm: RxLayerNormF32) => rows::normalise, reach::layer_norm;
+        => pooled::convolve_and_pool, touches::pooled;
+    rx_conv2d_transpose_f32(conv: RxConv2dF32) => transpose::convolve, touches::conv;
+    rx_conv2d_i32(conv: RxConv2dI32) => integer_conv::convolve, touches::conv_i32;
+    rx_conv2d_q8(conv: RxConv2dQ8) => fused::convolve, touches::conv_q8;
+    rx_requantize_i32(q: RxRequantize) => requantize::requantize, touches::requantize;
+    rx_pool2d_f32(pool: RxPool2dF32) => pool2d::pool, touches::pool;
+    rx_strips_f32(strips: RxStrips) => strips::evaluate, touches::strips;
+    rx_sweep(sweep: RxSweep) => sweep::evaluate, touches::sweep;
+    rx_lines(lines: RxLines) => lines::along, touches::lines;
+    rx_pick(pick: RxPick) => pick::pick, touches::pick;
+    rx_attention_f32(attention: RxAttentionF32) => attention::attend, touches::attention;
+    rx_layer_norm_f32(norm: RxLayerNormF32) => rows::normalise, touches::layer_norm;
 }

@@ -4,8 +4,8 @@
 //! stack. Variables and buffers are indices; all are bounds-checked when they are read.
 
 use relax_loops::{
-    BinOp, Buffer, Combiner, Compute, Ex, ExKind, Hint, KernelKind, Lines, Mark, Program, Role,
-    Stage, Stmt, UnOp, VarInfo, visit_expr,
+    BinOp, Buffer, Combiner, Compute, Ex, ExKind, Hint, Lines, Mark, Program, Role, Stage, Stmt,
+    UnOp, VarInfo, visit_expr,
 };
 use rustc_hash::FxHashMap;
 
@@ -74,8 +74,7 @@ pub(super) fn write(w: &mut Writer, p: &Program) {
         w.word(*part);
     });
     w.list(&p.kernels, |w, k| {
-        let kind = KernelKind::ALL.iter().position(|a| *a == k.kind);
-        w.byte(kind.unwrap_or_default() as u8);
+        w.byte(k.kind as u8);
         w.word(k.stages.start as u32);
         w.word(k.stages.end as u32);
     });
