@@ -61,6 +61,8 @@ impl Operands {
 /// The number of products per element of the data below which rearranging planes costs more than it
 /// saves.
 const FEW: i64 = 32;
+/// The same where each channel has a window of its own.
+const FEW_ALONE: i64 = 8;
 
 /// The parameters along one of the three axes.
 struct Along {
@@ -96,7 +98,7 @@ fn reshape(b: &mut dyn Build, x: ExprId, shape: &[i64]) -> ExprId {
     b.call("reshape", &[x], &[("newshape", ints(shape))])
 }
 
-/// Rewrites `nn.conv3d` of float32 without groups, of known extents.
+/// Rewrites `nn.conv3d` of float32, of known extents, without groups or with one for each channel.
 pub(super) fn of_volume(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     let [x, w] = *site.args.first_chunk()?;
     let float = |e| b.dtype(e) == Some(DType::F32);
@@ -108,20 +110,19 @@ pub(super) fn of_volume(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     floats.then(|| convolved(b, site, &Operands::Floats([x, w])))?
 }
 
-/// Emits the convolution of a call of `nn.conv3d` without groups, of known extents, as that of images.
+/// Emits the convolution of a call of `nn.conv3d`, of known extents, as that of images.
 pub(super) fn convolved(b: &mut dyn Build, site: &Site, operands: &Operands) -> Option<ExprId> {
     let [x, w] = operands.pair();
     let text = |name: &str| site.value(name).as_str().unwrap_or_default().to_owned();
     let out_layout = text("out_layout");
     let known = text("data_layout") == "NCDHW"
         && text("kernel_layout") == "OIDHW"
-        && (out_layout.is_empty() || out_layout == "NCDHW")
-        && site.int("groups") == Some(1);
+        && (out_layout.is_empty() || out_layout == "NCDHW");
     if !known {
         return None;
     }
     let [n, c, data @ ..] = <[i64; 5]>::try_from(b.extents(x)?).ok()?;
-    let [o, _, window @ ..] = <[i64; 5]>::try_from(b.extents(w)?).ok()?;
+    let [o, of, window @ ..] = <[i64; 5]>::try_from(b.extents(w)?).ok()?;
     let three = |name: &str| {
         let list = per_axis(site.value(name).as_ints()?, 3);
         <[i64; 3]>::try_from(list).ok()
@@ -140,7 +141,20 @@ pub(super) fn convolved(b: &mut dyn Build, site: &Site, operands: &Operands) -> 
     };
     let [d, h, v] = [along(0), along(1), along(2)];
     let (depth, height, width) = (d.result()?, h.result()?, v.result()?);
-    if o * h.live.taps * v.live.taps < FEW {
+    let alone = of == 1 && c > 1 && site.int("groups") == Some(c);
+    match operands {
+        Operands::Floats(_) if alone => {}
+        _ if site.int("groups") == Some(1) => {}
+        _ => return None,
+    }
+    if alone && (h.stride, v.stride) == (1, 1) {
+        return None;
+    }
+    let (each, few) = match alone {
+        true => (o / c * d.live.taps, FEW_ALONE),
+        false => (o, FEW),
+    };
+    if each * h.live.taps * v.live.taps < few {
         return None;
     }
     let lines = h.plain() && v.plain();
@@ -156,6 +170,10 @@ pub(super) fn convolved(b: &mut dyn Build, site: &Site, operands: &Operands) -> 
         let given = [("begin", ints(&begin)), ("end", ints(&end))];
         w = b.call("strided_slice", &[w], &given);
     }
+    if alone {
+        let y = of_channels(b, operands, w, ([n, c, o], depth), [&d, &h, &v])?;
+        return Some(in_volume(b, y, [n, depth, o, height, width]));
+    }
     if lines {
         let image = reshape(b, x, &[n, c, d.data, h.data * v.data]);
         let w = reshape(b, w, &[o, c, d.live.taps, 1]);
@@ -163,7 +181,7 @@ pub(super) fn convolved(b: &mut dyn Build, site: &Site, operands: &Operands) -> 
             data: h.data * v.data,
             ..h
         };
-        let y = image_conv(b, operands, [image, w], [&d, &flat]);
+        let y = image_conv(b, operands, ([image, w], 1), [&d, &flat]);
         return Some(reshape(b, y, &[n, o, depth, height, width]));
     }
     let planes = planes(b, operands, [n, c], &d, h.data * v.data)?;
@@ -172,12 +190,83 @@ pub(super) fn convolved(b: &mut dyn Build, site: &Site, operands: &Operands) -> 
         w = b.call("transpose", &[w], &[("axes", ints(&[0, 2, 1, 3, 4]))]);
     }
     let w = reshape(b, w, &[o, d.live.taps * c, h.live.taps, v.live.taps]);
-    let y = image_conv(b, operands, [image, w], [&h, &v]);
+    let y = image_conv(b, operands, ([image, w], 1), [&h, &v]);
+    Some(in_volume(b, y, [n, depth, o, height, width]))
+}
+
+/// Makes a volume of images, of which each is one of its planes.
+fn in_volume(b: &mut dyn Build, y: ExprId, [n, depth, o, height, width]: [i64; 5]) -> ExprId {
     if depth == 1 {
-        return Some(reshape(b, y, &[n, o, 1, height, width]));
+        return reshape(b, y, &[n, o, 1, height, width]);
     }
     let y = reshape(b, y, &[n, depth, o, height, width]);
-    Some(b.call("transpose", &[y], &[("axes", ints(&[0, 2, 1, 3, 4]))]))
+    b.call("transpose", &[y], &[("axes", ints(&[0, 2, 1, 3, 4]))])
+}
+
+/// Convolves each channel with a window of its own: the sum over the taps along the depth of what
+/// images with the planes that a tap is on become. With steps of one, lines of the volume are read in
+/// place, and nothing is gained.
+fn of_channels(
+    b: &mut dyn Build,
+    operands: &Operands,
+    w: ExprId,
+    ([n, c, o], depth): ([i64; 3], i64),
+    [d, h, v]: [&Along; 3],
+) -> Option<ExprId> {
+    let planes = padded_planes(b, operands, [n, c], d, h.data * v.data)?;
+    let slice = |b: &mut dyn Build, x: ExprId, axis: i64, [begin, end, step]: [i64; 3]| {
+        let given = [
+            ("begin", begin),
+            ("end", end),
+            ("strides", step),
+            ("axes", axis),
+        ];
+        b.call(
+            "strided_slice",
+            &[x],
+            &given.map(|(name, k)| (name, ints(&[k]))),
+        )
+    };
+    let mut sum = None;
+    for tap in 0..d.live.taps {
+        let first = tap * d.dilation;
+        let part = slice(
+            b,
+            planes,
+            1,
+            [first, first + (depth - 1) * d.stride + 1, d.stride],
+        );
+        let image = reshape(b, part, &[n * depth, c, h.data, v.data]);
+        let window = slice(b, w, 2, [tap, tap + 1, 1]);
+        let window = reshape(b, window, &[o, 1, h.live.taps, v.live.taps]);
+        let y = image_conv(b, operands, ([image, window], c), [h, v]);
+        sum = Some(match sum {
+            None => y,
+            Some(before) => b.call("add", &[y, before], &[]),
+        });
+    }
+    sum
+}
+
+/// Returns the planes of the data with padding: `(n, depth, c, plane)`.
+fn padded_planes(
+    b: &mut dyn Build,
+    operands: &Operands,
+    [n, c]: [i64; 2],
+    d: &Along,
+    plane: i64,
+) -> Option<ExprId> {
+    let [x, _] = operands.pair();
+    let x = reshape(b, x, &[n, c, d.data, plane]);
+    let x = b.call("transpose", &[x], &[("axes", ints(&[0, 2, 1, 3]))]);
+    if d.live.padding == (0, 0) {
+        return Some(x);
+    }
+    let none = ints(&[0, 0]);
+    let around = ints(&[d.live.padding.0, d.live.padding.1]);
+    let around = AttrValue::Array(vec![none.clone(), around, none.clone(), none].into());
+    let zero = operands.padding(b)?;
+    Some(b.call("nn.pad", &[x, zero], &[("pad_width", around)]))
 }
 
 /// Gathers the planes that each plane of the result is computed from: `(n, depth, taps, c, plane)`,
@@ -189,19 +278,11 @@ fn planes(
     d: &Along,
     plane: i64,
 ) -> Option<ExprId> {
-    let [x, _] = operands.pair();
-    let mut x = reshape(b, x, &[n, c, d.data, plane]);
     if d.data == 1 && d.live.taps == 1 && d.live.padding == (0, 0) {
-        return Some(x);
+        let [x, _] = operands.pair();
+        return Some(reshape(b, x, &[n, c, d.data, plane]));
     }
-    x = b.call("transpose", &[x], &[("axes", ints(&[0, 2, 1, 3]))]);
-    if d.live.padding != (0, 0) {
-        let none = ints(&[0, 0]);
-        let around = ints(&[d.live.padding.0, d.live.padding.1]);
-        let around = AttrValue::Array(vec![none.clone(), around, none.clone(), none].into());
-        let zero = operands.padding(b)?;
-        x = b.call("nn.pad", &[x, zero], &[("pad_width", around)]);
-    }
+    let mut x = padded_planes(b, operands, [n, c], d, plane)?;
     if d.live.taps == 1 {
         let (end, step) = (d.padded(), d.stride);
         let given = [
@@ -235,11 +316,11 @@ fn planes(
     Some(b.call("strided_slice", &[x], &given))
 }
 
-/// Builds the convolution of images, with its parameters along height and width.
+/// Builds the convolution of images in groups, with its parameters along height and width.
 fn image_conv(
     b: &mut dyn Build,
     operands: &Operands,
-    [x, w]: [ExprId; 2],
+    ([x, w], groups): ([ExprId; 2], i64),
     [h, v]: [&Along; 2],
 ) -> ExprId {
     let channels = b
@@ -257,6 +338,7 @@ fn image_conv(
             ]),
         ),
         ("dilation", ints(&[h.dilation, v.dilation])),
+        ("groups", AttrValue::Int(groups)),
         ("channels", channels),
         ("kernel_size", ints(&[h.live.taps, v.live.taps])),
     ];
