@@ -70,7 +70,7 @@ pub use program::{
 pub use raise::raise_nest;
 pub use reduction_init::with_starts;
 pub(crate) use rewrite::has_loads;
-pub use rewrite::{axes_of, map_expr, map_stmts, simplify, substitute, visit_expr};
+pub use rewrite::{axes_of, fold_expr, map_expr, map_stmts, simplify, substitute, visit_expr};
 pub use round_trip::{as_byte, shorten_round_trips};
 pub use select::separate::{has_marks, separate};
 pub use structural_equality::{same_program, same_stages};

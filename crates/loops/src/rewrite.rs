@@ -92,6 +92,20 @@ pub fn axes_of(e: &Ex, axes: &[Var]) -> Vec<usize> {
     found
 }
 
+/// Returns what `of` makes of an expression and all its parts, by their addresses. It is given a part
+/// and what it made of the part's own parts; shared ones are looked at once.
+pub fn fold_expr<T: Copy>(
+    root: &Ex,
+    mut of: impl FnMut(&Ex, &mut dyn Iterator<Item = T>) -> T,
+) -> FxHashMap<usize, T> {
+    let mut made: FxHashMap<usize, T> = FxHashMap::default();
+    visit_expr(root, |e| {
+        let own = of(e, &mut e.children().map(|c| made[&c.addr()]));
+        made.insert(e.addr(), own);
+    });
+    made
+}
+
 /// Returns whether an expression reads elements.
 pub(crate) fn has_loads(e: &Ex) -> bool {
     let mut found = false;

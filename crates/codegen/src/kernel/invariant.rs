@@ -1,8 +1,8 @@
 //! What a computation reads that is the same in all iterations of the loops inside: computed before
 //! them. Cranelift moves arithmetic out of loops, but no loads, nor what depends on them.
 
-use relax_loops::{Compute, Ex, ExKind, Var};
-use rustc_hash::{FxHashMap, FxHashSet};
+use relax_loops::{Compute, Ex, ExKind, Var, fold_expr};
+use rustc_hash::FxHashSet;
 
 use super::{Kernel, Result};
 
@@ -12,27 +12,13 @@ const MOST: usize = 32;
 /// The largest parts of a value that read elements and depend on none of the variables.
 fn parts(value: &Ex, vars: &[Var]) -> Vec<Ex> {
     // Whether an expression depends on the variables, and whether it reads elements.
-    let mut known: FxHashMap<usize, (bool, bool)> = FxHashMap::default();
-    let mut work = vec![(value, false)];
-    while let Some((e, ready)) = work.pop() {
-        if known.contains_key(&e.addr()) {
-            continue;
-        }
-        if !ready {
-            work.push((e, true));
-            work.extend(e.children().map(|c| (c, false)));
-            continue;
-        }
+    let known = fold_expr(value, |e, parts: &mut dyn Iterator<Item = (bool, bool)>| {
         let own = match e.kind() {
             ExKind::Var(v) => (vars.contains(v), false),
             kind => (false, matches!(kind, ExKind::Load(..))),
         };
-        let all = e.children().fold(own, |(varies, reads), c| {
-            let part = known[&c.addr()];
-            (varies | part.0, reads | part.1)
-        });
-        known.insert(e.addr(), all);
-    }
+        parts.fold(own, |all, part| (all.0 | part.0, all.1 | part.1))
+    });
     let (mut found, mut seen) = (Vec::new(), FxHashSet::default());
     let mut work = vec![value];
     while let Some(e) = work.pop() {

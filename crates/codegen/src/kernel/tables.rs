@@ -4,7 +4,7 @@
 
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};
 use relax_loops::extents::elements;
-use relax_loops::{Compute, Ex, ExKind, Mark, Var};
+use relax_loops::{Compute, Ex, ExKind, Mark, Var, fold_expr};
 use relax_runtime::abi;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -54,17 +54,7 @@ struct Seen {
 /// The largest expressions of `var` alone that are worth a table, and whether one of them is an
 /// index of a load.
 fn candidates(root: &Ex, var: Var) -> (Vec<Ex>, bool) {
-    let mut seen: FxHashMap<usize, Seen> = FxHashMap::default();
-    let mut work = vec![(root, false)];
-    while let Some((e, done)) = work.pop() {
-        if seen.contains_key(&e.addr()) {
-            continue;
-        }
-        if !done {
-            work.push((e, true));
-            work.extend(e.children().map(|c| (c, false)));
-            continue;
-        }
+    let seen = fold_expr(root, |e, parts: &mut dyn Iterator<Item = Seen>| {
         let mut own = match e.kind() {
             ExKind::Var(v) => Seen {
                 var: *v == var,
@@ -82,14 +72,13 @@ fn candidates(root: &Ex, var: Var) -> (Vec<Ex>, bool) {
                 work: 1,
             },
         };
-        for c in e.children() {
-            let part = seen[&c.addr()];
+        for part in parts {
             own.var |= part.var;
             own.other |= part.other;
             own.work = (own.work + part.work).min(FEW);
         }
-        seen.insert(e.addr(), own);
-    }
+        own
+    });
     let (mut found, mut read) = (FxHashSet::default(), false);
     let mut order = Vec::new();
     let mut visited = FxHashSet::default();

@@ -16,7 +16,7 @@ use super::separate::has_marks;
 use super::stated::Stated;
 use super::vectors;
 use crate::extents::numbers;
-use crate::rewrite::{map_expr, substitute};
+use crate::rewrite::{fold_expr, map_expr, substitute};
 use crate::{BinOp, Buffer, Compute, Ex, ExKind, Program, Role, Stage, Var, axes_of, visit_expr};
 
 /// Elements of a stage below which another one does not pay.
@@ -239,17 +239,7 @@ fn divided(
 
 /// What each part of a value depends on and costs.
 fn known(value: &Ex, vars: &[Var]) -> FxHashMap<usize, Part> {
-    let mut known: FxHashMap<usize, Part> = FxHashMap::default();
-    let mut work = vec![(value, false)];
-    while let Some((e, ready)) = work.pop() {
-        if known.contains_key(&e.addr()) {
-            continue;
-        }
-        if !ready {
-            work.push((e, true));
-            work.extend(e.children().map(|c| (c, false)));
-            continue;
-        }
+    fold_expr(value, |e, parts: &mut dyn Iterator<Item = Part>| {
         let own = match e.kind() {
             ExKind::Int(_) | ExKind::Float(_) => Part::default(),
             ExKind::Var(v) => match vars.iter().position(|x| x == v) {
@@ -265,14 +255,9 @@ fn known(value: &Ex, vars: &[Var]) -> FxHashMap<usize, Part> {
             },
             _ => Part { axes: 0, cost: 1 },
         };
-        let all = e.children().fold(own, |sum, c| {
-            let part = known[&c.addr()];
-            Part {
-                axes: sum.axes | part.axes,
-                cost: (sum.cost + part.cost).min(COST),
-            }
-        });
-        known.insert(e.addr(), all);
-    }
-    known
+        parts.fold(own, |sum, part| Part {
+            axes: sum.axes | part.axes,
+            cost: (sum.cost + part.cost).min(COST),
+        })
+    })
 }
