@@ -103,15 +103,12 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
             *beside = place(v).wrapping_sub(place(0));
         }
         let (mut a, mut ahead) = (a, b.ahead.0);
-        // The stores at the end would wait for their lines one after the other; asked for all at
-        // once, these would keep the first rows of B waiting.
-        let (mut fresh, mut written) = (b.runs.min(1) * MR, target.c);
         let (mut runs, mut starts) = (b.runs, b.starts);
+        let (mut at, mut left) = (first, k);
         // One loop over the steps of all runs: the sums of loops inside of each other would go
         // through memory from one to the other.
-        if k > 0 && runs > 0 {
-            let (mut at, mut left) = (first.wrapping_add(*starts), k);
-            loop {
+        macro_rules! step {
+            ($steps:lifetime) => {{
                 let mut row = [S::splat(0.0); NV];
                 for v in 0..NV {
                     row[v] = S::load(at.wrapping_add(beside[v]));
@@ -126,25 +123,39 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
                     }
                 }
                 at = at.wrapping_add(b.row);
+                a = a.wrapping_add(step);
+                S::prefetch(ahead);
+                ahead = ahead.wrapping_add(b.pace);
                 left -= 1;
                 if left == 0 {
                     runs -= 1;
                     if runs == 0 {
-                        break;
+                        break $steps;
                     }
                     starts = starts.add(1);
                     (at, left) = (first.wrapping_add(*starts), k);
                 }
-                if fresh > 0 {
-                    fresh -= 1;
-                    for v in 0..NV {
-                        S::prefetch_to_write(written.wrapping_add(v * S::LANES));
-                    }
-                    written = written.wrapping_add(target.ld);
+            }};
+        }
+        'steps: {
+            if k == 0 || runs == 0 {
+                break 'steps;
+            }
+            at = first.wrapping_add(*starts);
+            // The stores at the end would wait for their lines one after the other; asked for all
+            // at once, these would keep the first rows of B waiting. A loop of its own: a question
+            // and a jump in each step cost processors that decode few instructions at a time (Zen 2)
+            // a sixth.
+            let mut written = target.c;
+            for _ in 0..MR {
+                step!('steps);
+                for v in 0..NV {
+                    S::prefetch_to_write(written.wrapping_add(v * S::LANES));
                 }
-                a = a.wrapping_add(step);
-                S::prefetch(ahead);
-                ahead = ahead.wrapping_add(b.pace);
+                written = written.wrapping_add(target.ld);
+            }
+            loop {
+                step!('steps);
             }
         }
         put(acc, columns, target);
