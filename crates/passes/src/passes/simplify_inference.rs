@@ -3,6 +3,8 @@
 //! The replacement is in the operators' entries ([`relax_ops::Hooks::inference`]). Operators with
 //! several results are replaced where the first is projected.
 
+use std::collections::HashMap;
+
 use relax_base::Diagnostics;
 use relax_ir::{Expr, ExprId, Type};
 
@@ -33,13 +35,16 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
     let keep = cx.options.flag("keep-kernels");
+    // Projections of one call share its replacement: what reads a layer twice (`x * sigmoid(x)`) would
+    // compute it twice, and rewrite its copies apart.
+    let mut known = HashMap::new();
     let replaced = Edit::new(cx.module, &typing).replace(|edit, new| {
         let call = match edit.m.exprs[new] {
             Expr::Proj { tuple, index: 0 } => tuple,
             Expr::Call { .. } if !matches!(edit.m.types[edit.ty(new)], Type::Tuple(_)) => new,
             _ => return None,
         };
-        of_inference(edit, call, keep)
+        *(known.entry(call)).or_insert_with(|| of_inference(edit, call, keep))
     });
     cx.count("layers replaced", replaced);
     Ok(())

@@ -1,5 +1,7 @@
 //! Depthwise convolution: every channel has its own windows.
 
+use super::channels_last::channels_last;
+use super::twos::{channel_twos, in_twos};
 use super::{RxConv2dF32, SMALL_DEPTHWISE, Sizes, flat, lanes};
 use crate::context::RxContext;
 use crate::kernels::gemm::epilogue::Line;
@@ -7,9 +9,6 @@ use crate::kernels::padded::Padded;
 use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::{Isa, Simd, dispatch, isa};
 use crate::threads::{Grain, Share};
-
-/// Vectors of an output row that are summed together.
-const WIDE: usize = 4;
 
 /// How windows read a padded copy of a channel.
 struct Copied<'a> {
@@ -114,14 +113,16 @@ unsafe fn plane3<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usi
             if s.ow > S::LANES {
                 // Two vectors where registers hold their sums beside the weights.
                 let wide = if S::LANES >= 16 { 2 } else { 1 } * S::LANES;
+                let steps = s.ow.div_ceil(wide) * (s.oh + 2);
+                let mut ahead = Ahead::of(x.wrapping_add(s.h * s.w), s.h * s.w, steps);
                 for ox in (0..s.ow).step_by(wide) {
                     let left = ox as isize - s.pl;
                     let edge = left < 0 || left + (wide + 2) as isize > s.w as isize;
                     match (s.ow - ox > S::LANES && wide > S::LANES, edge) {
-                        (true, true) => down3::<S, 2, true>(s, x, weight, ox, to),
-                        (true, false) => down3::<S, 2, false>(s, x, weight, ox, to),
-                        (false, true) => down3::<S, 1, true>(s, x, weight, ox, to),
-                        (false, false) => down3::<S, 1, false>(s, x, weight, ox, to),
+                        (true, true) => down3::<S, 2, true>(s, (x, &mut ahead), weight, ox, to),
+                        (true, false) => down3::<S, 2, false>(s, (x, &mut ahead), weight, ox, to),
+                        (false, true) => down3::<S, 1, true>(s, (x, &mut ahead), weight, ox, to),
+                        (false, false) => down3::<S, 1, false>(s, (x, &mut ahead), weight, ox, to),
                     }
                 }
                 continue;
@@ -139,9 +140,44 @@ unsafe fn plane3<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usi
     }
 }
 
+/// What is read after this, brought to the caches while this is computed: the order in which windows
+/// read an image is none that processors foresee.
+pub(super) struct Ahead {
+    at: *const f32,
+    /// Floats that each step brings.
+    pace: usize,
+}
+
+impl Ahead {
+    /// So many floats in so many steps.
+    pub(super) fn of(at: *const f32, floats: usize, steps: usize) -> Self {
+        Self {
+            at,
+            pace: floats.div_ceil(steps.max(1)),
+        }
+    }
+
+    /// The next step.
+    ///
+    /// # Safety
+    /// The instruction set of `S` is enabled.
+    #[inline(always)]
+    pub(super) unsafe fn fetch<S: Simd>(&mut self) {
+        // A line of a cache has 16 floats.
+        let end = self.at.wrapping_add(self.pace);
+        let mut line = self.at;
+        while line < end {
+            // SAFETY: a hint, which accesses nothing.
+            unsafe { S::prefetch(line) };
+            line = line.wrapping_add(16);
+        }
+        self.at = end;
+    }
+}
+
 /// Returns the mask of the lanes from `column` on that are inside the image.
 #[inline(always)]
-unsafe fn within<S: Simd>(s: &Sizes, column: isize) -> S::Lanes {
+pub(super) unsafe fn within<S: Simd>(s: &Sizes, column: isize) -> S::Lanes {
     let end = (s.w as isize - column).clamp(0, S::LANES as isize);
     // SAFETY: `end` is at most a vector's lanes.
     unsafe { S::lanes((-column).clamp(0, end) as usize, end as usize) }
@@ -211,7 +247,7 @@ unsafe fn rows3<S: Simd, const R: usize>(
 #[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
 unsafe fn down3<S: Simd, const NV: usize, const EDGE: bool>(
     s: &Sizes,
-    x: *const f32,
+    (x, ahead): (*const f32, &mut Ahead),
     weight: *const f32,
     ox: usize,
     (start, to): (S, &Line<S>),
@@ -238,10 +274,12 @@ unsafe fn down3<S: Simd, const NV: usize, const EDGE: bool>(
             if i == s.oh + 2 {
                 return;
             }
+            ahead.fetch::<S>();
             sums[$below] = [start; NV];
             let y = i as isize - s.pt;
             if y >= 0 && (y as usize) < s.h {
                 let row = x.wrapping_offset(y * s.w as isize + left);
+                let mut of_row = [[S::splat(0.0); NV]; 3];
                 for kx in 0..3 {
                     for v in 0..NV {
                         let at = row.wrapping_add(kx + v * S::LANES);
@@ -249,10 +287,24 @@ unsafe fn down3<S: Simd, const NV: usize, const EDGE: bool>(
                             true => S::load_lanes(at, inside[v][kx]),
                             false => S::load(at),
                         };
-                        sums[$above][v] = w[2][kx].fma(x, sums[$above][v]);
-                        sums[$here][v] = w[1][kx].fma(x, sums[$here][v]);
+                        // Three sums of a single vector are too few to wait for from row to row:
+                        // what a row adds is summed first.
+                        if NV > 1 {
+                            sums[$above][v] = w[2][kx].fma(x, sums[$above][v]);
+                            sums[$here][v] = w[1][kx].fma(x, sums[$here][v]);
+                        } else if kx == 0 {
+                            of_row[0][v] = w[2][kx].mul(x);
+                            of_row[1][v] = w[1][kx].mul(x);
+                        } else {
+                            of_row[0][v] = w[2][kx].fma(x, of_row[0][v]);
+                            of_row[1][v] = w[1][kx].fma(x, of_row[1][v]);
+                        }
                         sums[$below][v] = w[0][kx].fma(x, sums[$below][v]);
                     }
+                }
+                if NV == 1 {
+                    sums[$above][0] = sums[$above][0].add(of_row[0][0]);
+                    sums[$here][0] = sums[$here][0].add(of_row[1][0]);
                 }
             }
             if i >= 2 {
@@ -269,124 +321,6 @@ unsafe fn down3<S: Simd, const NV: usize, const EDGE: bool>(
             row!(2, 0, 1);
         }
     }
-}
-
-/// Returns whether windows of a step of two to the right are read from the image in place, with
-/// neighbouring columns sorted in registers: two instructions with AVX-512, where others take as long
-/// as a sorted copy.
-fn in_twos(s: &Sizes) -> bool {
-    let plain = !s.nhwc && (s.sw, s.dw) == (2, 1) && matches!(s.kw, 3 | 5);
-    plain && isa() == Isa::Avx512
-}
-
-/// Like [`plane`] for windows `K` wide with a step of two, without a copy of the channel.
-#[inline(always)]
-unsafe fn plane_twos<S: Simd, const K: usize>(
-    v: &RxConv2dF32,
-    s: &Sizes,
-    (image, channel): (usize, usize),
-) {
-    // SAFETY: image and channel are the convolution's, whose arrays have its sizes.
-    unsafe {
-        let x = v.x.add((image * s.c + channel) * s.h * s.w);
-        let full = s.target(v, image, channel, 0);
-        for m in 0..s.og {
-            let weight = v.weight.add((channel * s.og + m) * s.kh * K);
-            let mut to = full.line::<S>(m);
-            let to = (to.start(), &to);
-            for ox in (0..s.ow).step_by(S::LANES) {
-                let left = (2 * ox) as isize - s.pl;
-                let edge = left < 0 || left + (2 * S::LANES + K) as isize > s.w as isize;
-                let mut oy = 0;
-                while oy < s.oh {
-                    macro_rules! rows {
-                        ($r:literal) => {
-                            match edge {
-                                true => twos::<S, K, $r, true>(s, x, weight, (oy, ox), to),
-                                false => twos::<S, K, $r, false>(s, x, weight, (oy, ox), to),
-                            }
-                        };
-                    }
-                    oy += match s.oh - oy {
-                        4.. => rows!(4),
-                        2.. => rows!(2),
-                        _ => rows!(1),
-                    };
-                }
-            }
-        }
-    }
-}
-
-/// All output channels of one input channel of one image, for windows that [`in_twos`] reads.
-#[inline(always)]
-unsafe fn channel_twos<S: Simd>(v: &RxConv2dF32, s: &Sizes, at: (usize, usize)) {
-    // Only AVX-512's vectors come here: what others would be is left out of the library.
-    if S::LANES < 16 {
-        return;
-    }
-    // SAFETY: image and channel are the convolution's.
-    unsafe {
-        match s.kw {
-            3 => plane_twos::<S, 3>(v, s, at),
-            _ => plane_twos::<S, 5>(v, s, at),
-        }
-    }
-}
-
-/// Computes `R` output rows, which it returns, of one vector from a column on, for windows `K` wide
-/// with a step of two. Where they are no `EDGE`, what vectors read lies inside the image's rows.
-#[inline(always)]
-#[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
-unsafe fn twos<S: Simd, const K: usize, const R: usize, const EDGE: bool>(
-    s: &Sizes,
-    x: *const f32,
-    weight: *const f32,
-    (oy, ox): (usize, usize),
-    (start, to): (S, &Line<S>),
-) -> usize {
-    // SAFETY: the rows lie in the image and the output; lanes beyond the image are not read.
-    unsafe {
-        let left = (2 * ox) as isize - s.pl;
-        let mut inside = [[S::lanes(0, 0); 2]; K];
-        if EDGE {
-            for kx in (0..K).step_by(2) {
-                for half in 0..2 {
-                    inside[kx][half] = within::<S>(s, left + (kx + half * S::LANES) as isize);
-                }
-            }
-        }
-        let mut acc = [[start; 1]; R];
-        for ky in 0..s.kh {
-            let first = (oy * s.sh + ky * s.dh) as isize - s.pt;
-            for kx in (0..K).step_by(2) {
-                let w = weight.add(ky * K + kx);
-                let next = if kx + 1 < K { *w.add(1) } else { 0.0 };
-                let (w, next) = (S::splat(*w), S::splat(next));
-                for r in 0..R {
-                    let y = first + (r * s.sh) as isize;
-                    if y < 0 || y as usize >= s.h {
-                        continue;
-                    }
-                    let at = x.wrapping_offset(y * s.w as isize + left + kx as isize);
-                    let (even, odd) = match EDGE {
-                        true => S::unzip(
-                            S::load_lanes(at, inside[kx][0]),
-                            S::load_lanes(at.wrapping_add(S::LANES), inside[kx][1]),
-                        ),
-                        false => S::unzip(S::load(at), S::load(at.add(S::LANES))),
-                    };
-                    acc[r][0] = w.fma(even, acc[r][0]);
-                    if kx + 1 < K {
-                        acc[r][0] = next.fma(odd, acc[r][0]);
-                    }
-                }
-            }
-        }
-        let columns = (s.ow - ox).min(S::LANES);
-        put(acc, s, (oy * s.ow + ox, columns), to);
-    }
-    R
 }
 
 /// The sums of `R` output rows of `NV` vectors.
@@ -423,7 +357,7 @@ unsafe fn lines<S: Simd, const NV: usize, const R: usize>(
 /// Applies the epilogue to sums of some columns, and stores them from an element on.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
-unsafe fn put<S: Simd, const NV: usize, const R: usize>(
+pub(super) unsafe fn put<S: Simd, const NV: usize, const R: usize>(
     acc: [[S; NV]; R],
     s: &Sizes,
     (first, columns): (usize, usize),
@@ -431,55 +365,14 @@ unsafe fn put<S: Simd, const NV: usize, const R: usize>(
 ) {
     // SAFETY: the output has `R` rows of the columns that are written.
     unsafe {
+        if columns == NV * S::LANES && to.clamps_only() {
+            return to.put_whole((first, s.ow), acc);
+        }
         for r in 0..R {
             for v in 0..NV {
                 // Rows of the output are contiguous.
                 let (at, n) = (first + r * s.ow + v * S::LANES, columns - v * S::LANES);
                 to.put(at, acc[r][v], n.min(S::LANES));
-            }
-        }
-    }
-}
-
-/// Computes one output row of an image with channels last: vectors run over channels.
-#[inline(always)]
-unsafe fn channels_last<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, oy: usize) {
-    // SAFETY: image and row are the convolution's, whose arrays have its sizes.
-    unsafe {
-        let x = v.x.add(image * s.h * s.w * s.c);
-        for ox in 0..s.ow {
-            let target = s.target(v, image, 0, oy * s.ow + ox);
-            let mut c0 = 0;
-            while c0 < s.c {
-                let wide = (s.c - c0).min(WIDE * S::LANES);
-                let mut acc = [S::splat(0.0); WIDE];
-                for ky in 0..s.kh {
-                    let y = (oy * s.sh + ky * s.dh) as isize - s.pt;
-                    if y < 0 || y as usize >= s.h {
-                        continue;
-                    }
-                    for kx in 0..s.kw {
-                        let column = (ox * s.sw + kx * s.dw) as isize - s.pl;
-                        if column < 0 || column as usize >= s.w {
-                            continue;
-                        }
-                        let at = x.add((y as usize * s.w + column as usize) * s.c + c0);
-                        let w = v.weight.add((ky * s.kw + kx) * s.c + c0);
-                        for (i, acc) in acc.iter_mut().enumerate() {
-                            let lane = i * S::LANES;
-                            if lane < wide {
-                                let n = (wide - lane).min(S::LANES);
-                                let (x, w) = (at.add(lane), w.add(lane));
-                                *acc = S::load_part(x, n).fma(S::load_part(w, n), *acc);
-                            }
-                        }
-                    }
-                }
-                let vectors = wide.div_ceil(S::LANES);
-                target
-                    .shift(0, c0)
-                    .finish::<S>(acc.as_ptr(), 1, vectors, wide);
-                c0 += wide;
             }
         }
     }

@@ -37,12 +37,14 @@ const OUTPUTS: usize = 96;
 
 /// The cost of an image by this way.
 pub(super) fn cost(s: &Sizes) -> f64 {
-    let copy = Copy::of(s, s.oh);
+    // Bands of rows copy what their windows share, each anew.
+    let plan = Plan::of(s, 1);
     let outputs = (s.o * s.oh * s.ow) as f64;
     let lanes = (s.groups * s.og.next_multiple_of(COLS)) as f64;
     let products = PRODUCT * lanes * (s.oh * s.ow * s.k) as f64;
     let input = if s.cg < MOST { FEW } else { INPUT };
-    products + TURN * outputs + input * (s.c * copy.pixels()) as f64
+    let copied = plan.bands.saturating_mul(plan.copy);
+    products + TURN * outputs + input * s.groups as f64 * copied as f64
 }
 
 /// Returns whether a window of one pixel over few pixels is multiplied faster this way than with
@@ -294,6 +296,17 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(a: &Inputs, b: Columns
     }
 }
 
+/// Outputs of a tile with so many vectors of filters, at most: sums hide each other's latency, and
+/// leave registers for the weights and an input.
+const fn high<S: Simd>(vectors: usize) -> usize {
+    match vectors {
+        _ if S::MR >= ROWS => ROWS,
+        1 => ROWS,
+        2 => 6,
+        _ => S::MR,
+    }
+}
+
 /// The sums of adjacent outputs of a row by some filters, [`WIDE`] at most.
 ///
 /// # Safety
@@ -304,10 +317,11 @@ unsafe fn row<S: Simd>(outputs: usize, filters: usize, a: &Inputs, b: Columns, s
     macro_rules! pick {
         ($rows:expr, $vectors:expr, $a:expr, $b:expr, $to:expr; $($mr:literal)*) => {
             match $rows {
-                $($mr if $mr <= S::MR => match $vectors {
+                $($mr => match $vectors {
                     1 => tile::<S, $mr, 1>($a, $b, $to),
-                    2 => tile::<S, $mr, 2>($a, $b, $to),
-                    _ => tile::<S, $mr, 3>($a, $b, $to),
+                    2 if $mr <= high::<S>(2) => tile::<S, $mr, 2>($a, $b, $to),
+                    3 if $mr <= high::<S>(3) => tile::<S, $mr, 3>($a, $b, $to),
+                    _ => {}
                 },)*
                 _ => {}
             }
@@ -316,9 +330,10 @@ unsafe fn row<S: Simd>(outputs: usize, filters: usize, a: &Inputs, b: Columns, s
     let mut j = 0;
     while j < filters {
         let some = even_piece(filters - j, wide, S::LANES).min(filters - j);
+        let vectors = some.div_ceil(S::LANES);
         let mut i = 0;
         while i < outputs {
-            let rows = even_piece(outputs - i, S::MR, 1);
+            let rows = even_piece(outputs - i, high::<S>(vectors), 1);
             // SAFETY: the outputs and filters are there, and there is room for their sums.
             unsafe {
                 let inputs = Inputs {
@@ -326,7 +341,7 @@ unsafe fn row<S: Simd>(outputs: usize, filters: usize, a: &Inputs, b: Columns, s
                     ..*a
                 };
                 let (b, to) = (b.from(j), sums.add(i * WIDE + j));
-                pick!(rows, some.div_ceil(S::LANES), &inputs, b, to; 1 2 3 4 5 6 7 8);
+                pick!(rows, vectors, &inputs, b, to; 1 2 3 4 5 6 7 8);
             }
             i += rows;
         }

@@ -6,6 +6,7 @@
 //! memory-bound and has an algorithm of its own.
 
 mod blocks;
+mod channels_last;
 mod depthwise;
 mod direct;
 mod flat;
@@ -15,6 +16,7 @@ mod rows;
 mod sizes;
 mod taps;
 pub mod transpose;
+mod twos;
 mod unfold;
 mod ways;
 mod winograd;

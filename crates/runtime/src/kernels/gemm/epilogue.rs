@@ -160,6 +160,41 @@ impl<S: Simd> Line<S> {
         bias.unwrap_or(unsafe { S::splat(0.0) })
     }
 
+    /// Returns whether elements are clamped at most, before they are stored.
+    #[inline(always)]
+    pub fn clamps_only(&self) -> bool {
+        self.scale.is_none() && self.bias.is_none() && self.residual.is_null() && !self.rounds
+    }
+
+    /// As [`Line::put`] for all lanes of vectors that are `ld` apart, of a row that
+    /// [clamps only](Line::clamps_only).
+    ///
+    /// # Safety
+    /// The row has these columns.
+    #[inline(always)]
+    #[allow(clippy::needless_range_loop)] // Indices keep the vectors out of memory.
+    pub unsafe fn put_whole<const NV: usize, const R: usize>(
+        &self,
+        (at, ld): (usize, usize),
+        mut x: [[S; NV]; R],
+    ) {
+        // SAFETY: the row has all of these columns.
+        unsafe {
+            if let Some((lo, hi)) = self.bounds {
+                for r in 0..R {
+                    for v in 0..NV {
+                        x[r][v] = x[r][v].max(lo).min(hi);
+                    }
+                }
+            }
+            for r in 0..R {
+                for v in 0..NV {
+                    x[r][v].store(self.c.add(at + r * ld + v * S::LANES));
+                }
+            }
+        }
+    }
+
     /// Applies everything to the first `n` lanes and stores them from column `at` on.
     ///
     /// # Safety

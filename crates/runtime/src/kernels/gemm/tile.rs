@@ -104,7 +104,7 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
         }
         let (mut a, mut ahead) = (a, b.ahead.0);
         let (mut runs, mut starts) = (b.runs, b.starts);
-        let (mut at, mut left) = (first, k);
+        let (mut at, mut left);
         // One loop over the steps of all runs: the sums of loops inside of each other would go
         // through memory from one to the other.
         macro_rules! step {
@@ -141,7 +141,7 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
             if k == 0 || runs == 0 {
                 break 'steps;
             }
-            at = first.wrapping_add(*starts);
+            (at, left) = (first.wrapping_add(*starts), k);
             // The stores at the end would wait for their lines one after the other; asked for all
             // at once, these would keep the first rows of B waiting. A loop of its own: a question
             // and a jump in each step cost processors that decode few instructions at a time (Zen 2)
@@ -169,7 +169,7 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
 /// As for `tile`.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
-unsafe fn put<S: Simd, const MR: usize, const NV: usize>(
+pub(crate) unsafe fn put<S: Simd, const MR: usize, const NV: usize>(
     mut acc: [[S; NV]; MR],
     columns: usize,
     target: &Target,

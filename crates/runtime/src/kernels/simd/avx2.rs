@@ -293,15 +293,26 @@ unsafe impl Simd for Avx2 {
     }
     #[inline(always)]
     fn unzip(first: Self, second: Self) -> (Self, Self) {
+        let (even, odd) = Self::sift(first, second);
+        (even.sifted(), odd.sifted())
+    }
+    #[inline(always)]
+    fn sift(first: Self, second: Self) -> (Self, Self) {
         // SAFETY: there is no vector but where the instruction set is enabled.
         unsafe {
             // Pairs of lanes of the first and the second vector take turns.
-            let even = _mm256_castps_pd(_mm256_shuffle_ps::<0x88>(first.0, second.0));
-            let odd = _mm256_castps_pd(_mm256_shuffle_ps::<0xdd>(first.0, second.0));
             (
-                Self(_mm256_castpd_ps(_mm256_permute4x64_pd::<0xd8>(even))),
-                Self(_mm256_castpd_ps(_mm256_permute4x64_pd::<0xd8>(odd))),
+                Self(_mm256_shuffle_ps::<0x88>(first.0, second.0)),
+                Self(_mm256_shuffle_ps::<0xdd>(first.0, second.0)),
             )
+        }
+    }
+    #[inline(always)]
+    fn sifted(self) -> Self {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe {
+            let pairs = _mm256_castps_pd(self.0);
+            Self(_mm256_castpd_ps(_mm256_permute4x64_pd::<0xd8>(pairs)))
         }
     }
     #[inline(always)]
