@@ -3,8 +3,8 @@
 use relax_base::{SideTable, Span};
 use relax_infer::Typing;
 use relax_ir::{
-    AttrValue, Attrs, AttrsId, ConstId, DTy, Expr, ExprId, Memo, Module, OpId, Type, TypeId, VarId,
-    VarStyle,
+    AttrValue, Attrs, AttrsId, ConstId, DTy, Expr, ExprId, IdTable, Memo, Module, OpId, Type,
+    TypeId, VarId, VarStyle,
 };
 use relax_ops::{OpDef, registry};
 use relax_programs::Operator;
@@ -22,6 +22,8 @@ pub struct Edit<'a> {
     vars: SideTable<VarId, TypeId>,
     error: TypeId,
     ops: FxHashMap<&'static str, ExprId>,
+    /// How many read an expression, as far as it was asked ([`Edit::ask_readers`]).
+    readers: IdTable<ExprId, u32>,
 }
 
 /// A call to a built-in operator, destructured.
@@ -47,6 +49,26 @@ impl<'a> Edit<'a> {
             vars: typing.vars.clone(),
             error,
             ops: FxHashMap::default(),
+            readers: IdTable::default(),
+        }
+    }
+
+    /// Finds the expressions that several others read, for [`Edit::is_shared`].
+    pub fn ask_readers(&mut self) {
+        let bodies: Vec<ExprId> = self.m.global_bodies().into_iter().map(|g| g.1).collect();
+        self.readers = self.m.use_counts(bodies);
+    }
+
+    /// Returns whether several expressions read this one: what is computed instead of it is computed
+    /// beside it. That of new expressions is not known, and they are taken to have one reader.
+    pub fn is_shared(&self, e: ExprId) -> bool {
+        self.readers[e] > 1
+    }
+
+    /// Takes over from an expression to the one that replaces it whether it is shared.
+    pub fn shares(&mut self, old: ExprId, new: ExprId) {
+        if old != new && self.is_shared(old) {
+            *self.readers.entry(new) += 2;
         }
     }
 

@@ -257,8 +257,10 @@ impl Rules {
         let mut total = 0;
         loop {
             let mut count = 0;
-            edit.rewrite(|edit, _, node| {
+            edit.ask_readers();
+            edit.rewrite(|edit, old, node| {
                 let mut node = node;
+                edit.shares(old, node);
                 while let Some(new) = self.apply(edit, node) {
                     if !edit.typed(new) {
                         let ty = edit.ty(node);
@@ -267,6 +269,7 @@ impl Rules {
                     node = new;
                     count += 1;
                 }
+                edit.shares(old, node);
                 node
             });
             total += count;

@@ -87,18 +87,21 @@ fn rules() -> Vec<(Pat, Rewrite)> {
         (broadcast(filled(), x(0)), fill_as_scalar),
         (broadcast(x(0), filled()), fill_as_scalar),
         (
-            any_order(&["multiply"], [any_order(&["add"], [x(0), c(1)]), c(2)]),
+            any_order(
+                &["multiply"],
+                [any_order(&["add"], [x(0), c(1)]).keep(3), c(2)],
+            ),
             product_of_sum,
         ),
         (
             any_order(
                 &["multiply"],
-                [any_order(&["multiply"], [x(0), c(1)]), c(2)],
+                [any_order(&["multiply"], [x(0), c(1)]).keep(3), c(2)],
             ),
             constants_together,
         ),
         (
-            any_order(&["add"], [any_order(&["add"], [x(0), c(1)]), c(2)]),
+            any_order(&["add"], [any_order(&["add"], [x(0), c(1)]).keep(3), c(2)]),
             constants_together,
         ),
         (
@@ -389,10 +392,11 @@ fn combined(e: &mut Edit<'_>, name: &str, a: ExprId, b: ExprId) -> Option<Tensor
     finite.then_some(value)
 }
 
-/// Rewrites `(x + c1) * c2` as `x * c2 + c1 * c2`: the form into which scales can be folded.
+/// Rewrites `(x + c1) * c2` as `x * c2 + c1 * c2`: the form into which scales can be folded. Not where
+/// others read the sum, which would be computed beside it.
 fn product_of_sum(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     let (data, c1, c2) = (f.get(0), f.get(1), f.get(2));
-    if e.constant_value(data).is_some() {
+    if e.constant_value(data).is_some() || e.is_shared(f.get(3)) {
         return None;
     }
     let span = e.m.span(f.root);
@@ -402,10 +406,11 @@ fn product_of_sum(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     Some(e.call("add", &[product, value], &[], span))
 }
 
-/// Rewrites `(x + c1) + c2` as `x + (c1 + c2)`, and the same for products.
+/// Rewrites `(x + c1) + c2` as `x + (c1 + c2)`, and the same for products, unless others read the
+/// inner one.
 fn constants_together(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     let (data, c1, c2) = (f.get(0), f.get(1), f.get(2));
-    if e.constant_value(data).is_some() {
+    if e.constant_value(data).is_some() || e.is_shared(f.get(3)) {
         return None;
     }
     let (name, span) = (f.call(e).def.name, e.m.span(f.root));

@@ -4,7 +4,8 @@
 //! copy, the inputs of a row of the window are consecutive, and those of adjacent outputs are the
 //! same distance apart, whatever the stride. So a tile of up to eight outputs of a row by three
 //! vectors of filters reads its inputs in place, one number at a time, and no lane is left empty
-//! where rows are odd. The sums are transposed when they are stored.
+//! where rows are odd. With channels first, inputs are transposed into the copy, and sums when they
+//! are stored.
 
 use super::{RxConv2dF32, SMALL, Sizes};
 use crate::context::RxContext;
@@ -20,12 +21,14 @@ use std::ops::Range;
 
 /// A multiplication, in those of one lane of a tile of products: see `ways.rs`.
 const PRODUCT: f64 = 1.02;
-/// What storing an output costs.
+/// What storing an output costs with channels first, and with channels last.
 const TURN: f64 = 16.0;
-/// What copying an input costs, and where there are fewer channels than lanes are transposed at
-/// once.
+const STORE: f64 = 4.0;
+/// What copying an input costs with channels first, where there are fewer channels than lanes are
+/// transposed at once, and with channels last.
 const INPUT: f64 = 10.0;
 const FEW: f64 = 48.0;
+const INPUT_LAST: f64 = 3.0;
 /// Filters whose weights are applied to all outputs of a block before the next ones: three of the
 /// widest vectors.
 const WIDE: usize = 3 * COLS;
@@ -42,9 +45,13 @@ pub(super) fn cost(s: &Sizes) -> f64 {
     let outputs = (s.o * s.oh * s.ow) as f64;
     let lanes = (s.groups * s.og.next_multiple_of(COLS)) as f64;
     let products = PRODUCT * lanes * (s.oh * s.ow * s.k) as f64;
-    let input = if s.cg < MOST { FEW } else { INPUT };
+    let (input, output) = match s.nhwc {
+        true => (INPUT_LAST, STORE),
+        false if s.cg < MOST => (FEW, TURN),
+        false => (INPUT, TURN),
+    };
     let copied = plan.bands.saturating_mul(plan.copy);
-    products + TURN * outputs + input * s.groups as f64 * copied as f64
+    products + output * outputs + input * s.groups as f64 * copied as f64
 }
 
 /// Returns whether a window of one pixel over few pixels is multiplied faster this way than with
@@ -83,10 +90,16 @@ pub(super) unsafe fn pack(s: &Sizes, weight: *const f32, out: *mut f32) {
         for first in (0..s.og).step_by(COLS) {
             let filters = COLS.min(s.og - first);
             for tap in 0..taps {
+                let filter = group * s.og + first;
+                // The first weight, and the distances to those of the next channel and filter.
+                let (at, channel, next) = match s.nhwc {
+                    true => (tap * s.cg * s.o + filter, s.o, 1),
+                    false => (filter * s.k + tap, taps, s.k),
+                };
                 // SAFETY: the weight has the convolution's sizes, and `out` room for its panels.
                 unsafe {
-                    let from = weight.add((group * s.og + first) * s.k + tap);
-                    pack::columns(s.cg, filters, from, taps as isize, s.k as isize, out);
+                    let (from, channel, next) = (weight.add(at), channel as isize, next as isize);
+                    pack::columns(s.cg, filters, from, channel, next, out);
                     out = out.add(s.cg * COLS);
                 }
             }
@@ -129,16 +142,14 @@ impl Copy {
     /// # Safety
     /// `x` has the channels of the image, and `out` room for the copy.
     unsafe fn fill(&self, s: &Sizes, x: *const f32, begin: usize, out: *mut f32) {
-        let (plane, line) = (s.h * s.w, self.row * s.cg);
+        let line = self.row * s.cg;
         let top = (begin * s.sh) as isize - s.pt;
         // Whole rows with nothing around them follow each other.
         let whole = self.columns == (0..self.row) && self.row == s.w;
         if whole && top >= 0 && top as usize + self.rows <= s.h {
             // SAFETY: the rows lie in the image, and `out` has room for all of the copy.
             unsafe {
-                let from = x.add(top as usize * s.w);
-                let pixels = self.pixels();
-                turn((s.cg, pixels), from, plane as isize, out, s.cg as isize);
+                pixels(s, x, top as usize * s.w, self.pixels(), out);
             }
             return;
         }
@@ -154,11 +165,32 @@ impl Copy {
                 }
                 let (before, count) = (self.first * s.cg, self.columns.len());
                 std::ptr::write_bytes(to, 0, before);
-                let from = x.add(y as usize * s.w + self.columns.start);
                 let to = to.add(before);
-                turn((s.cg, count), from, plane as isize, to, s.cg as isize);
+                pixels(s, x, y as usize * s.w + self.columns.start, count, to);
                 let end = count * s.cg;
                 std::ptr::write_bytes(to.add(end), 0, line - before - end);
+            }
+        }
+    }
+}
+
+/// Copies a group's channels of so many consecutive pixels, `x` being those of the first one of the
+/// image.
+///
+/// # Safety
+/// The image has the pixels, and `out` room for their channels.
+unsafe fn pixels(s: &Sizes, x: *const f32, first: usize, count: usize, out: *mut f32) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        if !s.nhwc {
+            let (plane, to) = (s.h * s.w, s.cg as isize);
+            turn((s.cg, count), x.add(first), plane as isize, out, to);
+        } else if s.groups == 1 {
+            std::ptr::copy_nonoverlapping(x.add(first * s.c), out, count * s.c);
+        } else {
+            for pixel in 0..count {
+                let from = x.add((first + pixel) * s.c);
+                std::ptr::copy_nonoverlapping(from, out.add(pixel * s.cg), s.cg);
             }
         }
     }
@@ -429,6 +461,11 @@ unsafe fn products<S: Simd>(
                         row::<S>(outputs, some, &a, b, sums.add(i * outputs * WIDE));
                     }
                     let (outputs, sums) = (count * outputs, sums.cast_const());
+                    if s.nhwc {
+                        let target = target.shift(y * s.ow + x, first);
+                        target.finish_rows::<S>(sums, WIDE, (outputs, some));
+                        continue;
+                    }
                     let target = &target.shift(first, y * s.ow + x);
                     dispatch_turning!(finish(
                         outputs: usize,
@@ -445,8 +482,7 @@ unsafe fn products<S: Simd>(
 /// The whole convolution.
 ///
 /// # Safety
-/// As for `rx_conv2d_f32`, with channels first; no size of the output is 0, and `weight` is packed
-/// by [`pack`].
+/// As for `rx_conv2d_f32`; no size of the output is 0, and `weight` is packed by [`pack`].
 pub(super) unsafe fn run(
     context: &mut RxContext,
     v: &RxConv2dF32,
@@ -491,7 +527,10 @@ pub(super) unsafe fn run(
                     continue;
                 }
                 if copied.replace(band) != Some(band) {
-                    let x = x.add((image * s.c + group * s.cg) * s.h * s.w);
+                    let x = x.add(match s.nhwc {
+                        true => image * s.h * s.w * s.c + group * s.cg,
+                        false => (image * s.c + group * s.cg) * s.h * s.w,
+                    });
                     Copy::of(s, rows.len()).fill(s, x, begin, room.add(plan.sums));
                 }
                 let (sums, copy) = (room, room.add(plan.sums).cast_const());

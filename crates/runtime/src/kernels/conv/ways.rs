@@ -15,6 +15,8 @@ const UNFOLDED: f64 = 1.1;
 /// Unfolding up to 16 neighbouring pixels, or an end of a row that is no whole vector, for a
 /// channel and a place of the window.
 const RUN: f64 = 170.0;
+/// Unfolding an input with channels last: a number at a time.
+const NUMBER: f64 = 16.0;
 /// Sorting an input by the step to the right.
 const SORTED: f64 = 18.0;
 
@@ -34,7 +36,15 @@ pub fn ways_of(sizes: &RxConv2dSizes, layout: i32) -> Vec<Way> {
     };
     let chosen = s.way();
     let mut ways = vec![chosen];
-    if matches!(chosen, Way::Depthwise | Way::Pointwise) || s.nhwc || s.k == 0 {
+    if matches!(chosen, Way::Depthwise | Way::Pointwise) || s.k == 0 {
+        return ways;
+    }
+    if s.nhwc {
+        ways.extend(
+            [Way::Unfold, Way::Direct]
+                .into_iter()
+                .filter(|&w| w != chosen),
+        );
         return ways;
     }
     let others = [
@@ -92,8 +102,14 @@ impl Sizes {
         if self.groups == 1 && self.as_it_lies() {
             return Way::Pointwise;
         }
-        if self.nhwc || self.k == 0 {
+        if self.k == 0 {
             return Way::Unfold;
+        }
+        if self.nhwc {
+            return match direct::cost(self) < unfolded_last(self) {
+                true => Way::Direct,
+                false => Way::Unfold,
+            };
         }
         let others = |lanes| {
             [
@@ -116,6 +132,12 @@ impl Sizes {
             .min_by(|a, b| a.0.1.total_cmp(&b.0.1))
             .map_or(Way::Unfold, |(best, _)| best.0)
     }
+}
+
+/// The cost of an image by unfolding with channels last.
+fn unfolded_last(s: &Sizes) -> f64 {
+    let filters = s.og.next_multiple_of(COLS) as f64;
+    (s.groups * s.k * s.oh * s.ow) as f64 * (filters + NUMBER)
 }
 
 /// The cost of an image by unfolding, with vectors of so many lanes.

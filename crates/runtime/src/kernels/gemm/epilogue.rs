@@ -306,20 +306,35 @@ impl Target {
         vectors: usize,
         columns: usize,
     ) {
+        // SAFETY: as the caller promises.
+        unsafe { self.finish_rows::<S>(tile.cast(), vectors * S::LANES, (rows, columns)) };
+    }
+
+    /// Applies all operations to sums in memory, `ld` floats from a row to the next, and stores them.
+    ///
+    /// # Safety
+    /// There are the sums, whole vectors of them, and the target has the rows and columns.
+    #[inline(always)]
+    pub unsafe fn finish_rows<S: Simd>(
+        &self,
+        sums: *const f32,
+        ld: usize,
+        (rows, columns): (usize, usize),
+    ) {
         let e = self.epilogue.unwrap_or_default();
         let (lo, hi) = e.bounds();
         // SAFETY: the instruction set of `S` is enabled here.
         let (lo, hi) = unsafe { (S::splat(lo), S::splat(hi)) };
         for i in 0..rows {
-            for v in 0..vectors {
-                let column = v * S::LANES;
+            for column in (0..columns).step_by(S::LANES) {
                 let n = (columns - column).min(S::LANES);
-                // SAFETY: the result has the rows and columns that are finished, and `tile` the
-                // vectors.
-                let (c, mut x) =
-                    unsafe { (self.c.add(i * self.ld + column), *tile.add(i * vectors + v)) };
-                // SAFETY: the result has the rows and columns that are finished, and `tile` the
-                // vectors.
+                // SAFETY: the result has the rows and columns that are finished, and there are
+                // their sums.
+                let (c, mut x) = unsafe {
+                    let from = sums.add(i * ld + column);
+                    (self.c.add(i * self.ld + column), S::load(from))
+                };
+                // SAFETY: the result has the rows and columns that are finished.
                 unsafe {
                     if self.accumulate {
                         x = x.add(S::load_part(c, n));
@@ -350,8 +365,7 @@ impl Target {
                 if e.rounds() {
                     x = x.half();
                 }
-                // SAFETY: the result has the rows and columns that are finished, and `tile` the
-                // vectors.
+                // SAFETY: the result has the rows and columns that are finished.
                 unsafe {
                     x.store_part(c, n);
                 }
