@@ -32,6 +32,7 @@ use crate::fused_bytes::{self, FusedBytes};
 use crate::lower::{accesses, reads};
 use crate::pooled::{self, Pooled};
 use crate::{Buf, Compute, KernelKind, Program, Stage, Stmt, quantised};
+use boxes::Boxes;
 use contraction::Contraction;
 use hinted::Hinted;
 use lines::LinesNest;
@@ -42,6 +43,7 @@ use statement::computation;
 use vectors::Vectors;
 
 mod apart;
+pub mod boxes;
 mod byte_tables;
 pub mod chosen;
 pub mod contraction;
@@ -129,6 +131,8 @@ pub enum Alone {
     Vectors(Vectors),
     /// By looking bytes up.
     Lookup(Lookup),
+    /// Over boxes of elements.
+    Boxes(Boxes),
 }
 
 impl Work {
@@ -153,7 +157,7 @@ impl Alone {
             Alone::Code => return None,
             Alone::Contraction(_) => KernelKind::Contraction,
             Alone::Copy(_) => KernelKind::Copy,
-            Alone::Vectors(_) | Alone::Lookup(_) => KernelKind::Vectors,
+            Alone::Vectors(_) | Alone::Lookup(_) | Alone::Boxes(_) => KernelKind::Vectors,
         })
     }
 }
@@ -185,9 +189,12 @@ type Rule = fn(&Program, &Compute) -> Option<Alone>;
 
 /// The rules for stages alone with the kernels that they choose, in the order in which they are
 /// asked.
-const ALONE: [(KernelKind, Rule); 4] = [
+const ALONE: [(KernelKind, Rule); 5] = [
     (KernelKind::Vectors, |p, c| {
         lookup::find(p, c).map(Alone::Lookup)
+    }),
+    (KernelKind::Vectors, |p, c| {
+        boxes::find(p, c).map(Alone::Boxes)
     }),
     (KernelKind::Copy, |p, c| moves::find(p, c).map(Alone::Copy)),
     (KernelKind::Contraction, |p, c| {

@@ -7,6 +7,7 @@
 mod arcs;
 pub mod attention;
 pub mod blockwise;
+pub mod boxes;
 mod by_double;
 pub mod combiner;
 pub mod contract;

@@ -5,6 +5,7 @@ use std::ffi::c_void;
 use super::{Args, Axes, Reach};
 use crate::kernels::attention::RxAttentionF32;
 use crate::kernels::blockwise::RxBlockwiseF32;
+use crate::kernels::boxes::RxBoxes;
 use crate::kernels::contract::RxContract;
 use crate::kernels::conv::{RxConv2dF32, RxConv2dSizes};
 use crate::kernels::gemm::RxGemmF32;
@@ -157,6 +158,16 @@ impl Reach {
         self.all("result", p.out, size, extents);
     }
 
+    unsafe fn boxes(&mut self, b: &RxBoxes) {
+        let axes = b.axes.max(0) as usize;
+        let size = Kind::of(b.kind).map_or(0, Kind::size);
+        // SAFETY: the descriptor has two extents for each axis.
+        let (from, to) = unsafe { slice(b.extents, 2 * axes) }.split_at(axes);
+        let whole = |extents: &[i64]| [&[b.outer, b.inner], extents].concat();
+        self.all("array", b.x, size, &whole(from));
+        self.all("result", b.out, size, &whole(to));
+    }
+
     fn requantize(&mut self, r: &RxRequantize) {
         let all = [r.outer, r.channels, r.inner];
         self.all("sums", r.x, 4, &all);
@@ -285,6 +296,8 @@ described! {
         let size = element(l.index_kind);
         reach.all("indices", l.indices.cast_const(), size, &result);
     };
+    /// `rx_boxes`.
+    boxes = |reach, b: RxBoxes| reach.boxes(b);
     /// `rx_pick`.
     pick = |reach, p: RxPick| reach.pick(p);
     /// `rx_sweep`.

@@ -13,7 +13,7 @@ pub mod apply;
 mod beside;
 mod chains;
 mod choice;
-mod combine;
+pub(crate) mod combine;
 mod divide;
 mod divisor;
 mod narrow;
@@ -21,7 +21,7 @@ pub mod op;
 mod pitched;
 mod read;
 mod space;
-mod taps;
+pub(crate) mod taps;
 mod uniform;
 mod windows;
 

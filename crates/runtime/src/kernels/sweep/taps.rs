@@ -222,7 +222,7 @@ unsafe fn of_type<S: Wide, T: Held>(
 }
 
 /// The same for a type given by its number.
-pub(super) unsafe fn typed(
+pub(crate) unsafe fn typed(
     (combiner, kind): (Combiner, Kind),
     from: *const u8,
     taps: &[isize],
