@@ -35,6 +35,7 @@ mod copies;
 mod draft;
 mod encoding;
 mod eval;
+mod gathered;
 mod invariant;
 mod lanes;
 mod lines;
@@ -225,6 +226,7 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
             Alone::Vectors(found) => self.temporary(|k| k.vectors(c, found)),
             Alone::Lookup(found) => self.lookup(c, *found),
             Alone::Boxes(found) => self.boxes(c, found),
+            Alone::Gathered(found) => self.gathered(c, found),
             Alone::Code => self.temporary(|k| k.compute(c)),
         }
     }

@@ -383,6 +383,22 @@ typedef struct RxBoxes {
 } RxBoxes;                      /* 64 bytes */
 int32_t rx_boxes(RxContext *ctx, const RxBoxes *boxes);
 
+/* out[b, c, a, i] = sum over k of weights[k, (b, a)] * x[q, c, r, i], where places[k, (b, a)] is (q, r) as one number, or
+ * negative for nothing. */
+typedef struct RxGathered {
+  int32_t taps, kind;              /*  0, 4: how many are added; RX_FLOAT32, ... of out */
+  int32_t from_kind, reserved;     /*  8, 12: of x; 0 */
+  int64_t from_before, before;     /* 16, 24: q and b */
+  int64_t channels;                /* 32: c */
+  int64_t from_behind, behind;     /* 40, 48: r and a */
+  int64_t inner;                   /* 56: i */
+  const int64_t *places;           /* 64: [taps, before, behind] */
+  const void *weights;             /* 72: the same, of float64 for float64, else of float32 */
+  const void *x;                   /* 80: contiguous */
+  void *out;                       /* 88: contiguous; overlaps nothing */
+} RxGathered;                      /* 96 bytes */
+int32_t rx_gathered(RxContext *ctx, const RxGathered *gathered);
+
 /* As RxStrips for elements of any type. */
 typedef struct RxSweep {
   int32_t axes, reduced;        /*  0, 4 */

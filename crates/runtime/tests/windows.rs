@@ -1,11 +1,13 @@
 //! Reductions over windows, of any rank, stride and element type, against plain loops: bitwise
-//! equal, because each element is reduced in the order of the expression.
+//! equal, because each element is reduced in the order of the expression. Those over boxes, in
+//! whatever order.
 
 mod common;
 
 use common::{Random, everywhere, sweep_of_one};
 use half::{bf16, f16};
-use relax_runtime::capi::kernels::rx_sweep;
+use relax_runtime::capi::kernels::{rx_boxes, rx_sweep};
+use relax_runtime::kernels::boxes::RxBoxes;
 use relax_runtime::kernels::kinds::Kind;
 use relax_runtime::kernels::sweep::{Op, RxSweep, RxSweepOp};
 
@@ -20,6 +22,9 @@ trait Number: Copy {
     fn start(combiner: i32) -> Self::Wide;
     fn bits(x: Self::Wide) -> u64;
     fn same(self, wanted: Self::Wide) -> bool;
+    /// Like `same`, but for what another order of additions makes of floats.
+    fn near(self, wanted: Self::Wide) -> bool;
+    fn is_nan(self) -> bool;
 }
 
 macro_rules! numbers {
@@ -57,6 +62,16 @@ macro_rules! numbers {
                 let nan = $y != $y;
                 let found = self.wide();
                 Self::bits(found) == Self::bits($narrow) || nan && found != found
+            }
+            fn near(self, wanted: $wide) -> bool {
+                let float = matches!(Self::KIND, Kind::F16 | Kind::BF16 | Kind::F32 | Kind::F64);
+                let (found, other) = (self.wide() as f64, wanted as f64);
+                let error = (found - other).abs() <= 1e-9 * other.abs().max(1.0);
+                self.same(wanted) || float && (error || found == other)
+            }
+            #[allow(clippy::eq_op)] // Only a NaN is not itself.
+            fn is_nan(self) -> bool {
+                self.wide() != self.wide()
             }
         }
     )*};
@@ -284,6 +299,106 @@ fn short_rows_of_planes_are_reduced_in_order() {
                     check::<i8>(ctx, r, &axes, combiner);
                     check::<f64>(ctx, r, &axes, combiner);
                 }
+            }
+        }
+    });
+}
+
+/// Boxes with random ranges along some axes, against plain loops.
+fn check_boxes<T: Number + std::fmt::Debug>(
+    ctx: *mut relax_runtime::context::RxContext,
+    random: &mut Random,
+    (outer, inner): (usize, usize),
+    axes: &[(usize, usize)],
+    combiner: i32,
+) {
+    let (from, to): (Vec<usize>, Vec<usize>) = axes.iter().copied().unzip();
+    let mut ranges: Vec<Vec<(usize, usize)>> = Vec::new();
+    for &(n, m) in axes {
+        // Tiles of uneven widths, and now and then any range, or none.
+        let tile = |i: usize, r: &mut Random| match r.below(12) {
+            0 => (n / 2, n / 2),
+            1 => {
+                let first = r.below(n);
+                (first, first + 1 + r.below(n - first))
+            }
+            _ => (i * n / m, ((i + 1) * n).div_ceil(m)),
+        };
+        ranges.push((0..m).map(|i| tile(i, random)).collect());
+    }
+    let count = from.iter().product::<usize>() * inner;
+    let x: Vec<T> = (0..outer * count).map(|_| T::of(random)).collect();
+    let mut y = vec![x[0]; outer * to.iter().product::<usize>() * inner];
+    let extents: Vec<i64> = from.iter().chain(&to).map(|&n| n as i64).collect();
+    let numbers: Vec<i64> = (ranges.iter().flatten())
+        .flat_map(|r| [r.0 as i64, r.1 as i64])
+        .collect();
+    let boxes = RxBoxes {
+        axes: axes.len() as i32,
+        combiner,
+        kind: T::KIND as i32,
+        reserved: 0,
+        outer: outer as i64,
+        inner: inner as i64,
+        extents: extents.as_ptr(),
+        ranges: numbers.as_ptr(),
+        x: x.as_ptr().cast(),
+        out: y.as_mut_ptr().cast(),
+    };
+    // SAFETY: the arrays are as large as the descriptor says.
+    assert_eq!(unsafe { rx_boxes(ctx, &boxes) }, 0);
+    let all: Vec<usize> = std::iter::once(outer).chain(to).chain([inner]).collect();
+    for (at, found) in places(&all).zip(&y) {
+        let own: Vec<(usize, usize)> = (0..axes.len()).map(|k| ranges[k][at[k + 1]]).collect();
+        let widths: Vec<usize> = own.iter().map(|r| r.1 - r.0).collect();
+        let (mut wanted, mut nan) = (T::start(combiner), false);
+        for r in places(&widths) {
+            let place = (0..axes.len()).fold(at[0], |n, k| n * from[k] + own[k].0 + r[k]);
+            let x = x[place * inner + at[axes.len() + 1]];
+            nan |= x.is_nan();
+            wanted = T::combined(combiner, wanted, x.wide());
+        }
+        // An extremum with a NaN before or behind it is one of several.
+        assert!(
+            found.near(wanted) || nan && combiner != 0,
+            "{:?} {outer} {axes:?} {inner} combiner {combiner} at {at:?}: {found:?}",
+            T::KIND
+        );
+    }
+}
+
+#[test]
+fn boxes_of_any_rank_and_type_are_reduced() {
+    everywhere(|ctx, _| {
+        let mut random = Random(29);
+        for round in 0..120 {
+            let some = |r: &mut Random, all: &[usize]| all[r.below(all.len())];
+            let rank = 1 + random.below(3);
+            let extents: &[usize] = match rank {
+                1 => &[1, 5, 33, 300, 1000],
+                2 => &[1, 4, 7, 14, 40],
+                _ => &[2, 4, 7, 9],
+            };
+            let axis = |r: &mut Random| (some(r, extents), some(r, &[1, 2, 3, 4, 9]));
+            let axes: Vec<(usize, usize)> = (0..rank).map(|_| axis(&mut random)).collect();
+            let outer = some(&mut random, &[1, 2, 9, 16, 70, 130]);
+            let inner = some(&mut random, &[1, 1, 2, 3, 8, 16, 33, 65]);
+            let outer = if inner > 3 { outer.min(9) } else { outer };
+            let (r, around) = (&mut random, (outer, inner));
+            let combiner = [0, 2, 3][round / 12 % 3];
+            match round % 12 {
+                0 => check_boxes::<i8>(ctx, r, around, &axes, combiner),
+                1 => check_boxes::<u8>(ctx, r, around, &axes, combiner),
+                2 => check_boxes::<i16>(ctx, r, around, &axes, combiner),
+                3 => check_boxes::<u16>(ctx, r, around, &axes, combiner),
+                4 => check_boxes::<i32>(ctx, r, around, &axes, combiner),
+                5 => check_boxes::<u32>(ctx, r, around, &axes, combiner),
+                6 => check_boxes::<i64>(ctx, r, around, &axes, combiner),
+                7 => check_boxes::<u64>(ctx, r, around, &axes, combiner),
+                8 => check_boxes::<f32>(ctx, r, around, &axes, combiner),
+                9 => check_boxes::<f64>(ctx, r, around, &axes, combiner),
+                10 => check_boxes::<f16>(ctx, r, around, &axes, combiner),
+                _ => check_boxes::<bf16>(ctx, r, around, &axes, combiner),
             }
         }
     });

@@ -21,7 +21,10 @@ impl Kernel<'_, '_, '_> {
         let (x, shape) = self.of(found.buf);
         let out = self.of(c.out).0;
         let end = found.first + found.ranges.len();
-        let (outer, inner) = (self.product(&shape[..found.first]), self.product(&shape[end..]));
+        let (outer, inner) = (
+            self.product(&shape[..found.first]),
+            self.product(&shape[end..]),
+        );
         let extent = |e: &relax_loops::Ex| e.as_int().unwrap_or_default();
         let from = self.program.bufs[found.buf].shape[found.first..end].iter();
         let to = found.ranges.iter().map(|r| r.len() as i64);

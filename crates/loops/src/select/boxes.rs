@@ -3,7 +3,8 @@
 
 use crate::extents::{elements, numbers};
 use crate::{
-    BinOp, Buf, Combiner, Compute, Ex, ExKind, Interval, Program, Var, axes_of, interval, visit_expr,
+    BinOp, Buf, Combiner, Compute, Ex, ExKind, Interval, Program, Var, axes_of, interval,
+    visit_expr,
 };
 
 /// The maximum number of axes with ranges.
@@ -15,8 +16,10 @@ const FEW: i64 = 64;
 /// Elements of a box from which on one that is like all others is taken, where other kernels do not fill
 /// their lanes;
 const LARGE: i64 = 16;
-/// and bytes that fill them.
+/// bytes that fill them,
 const WIDE: i64 = 64;
+/// and narrow floats that are as long a run as others are.
+const LONG: i64 = 64;
 
 /// A reduction over boxes.
 #[derive(Clone, Debug)]
@@ -45,14 +48,15 @@ struct Axis<'e> {
 pub(super) fn find(program: &Program, c: &Compute) -> Option<Boxes> {
     let reduce = c.reduce.as_ref()?;
     let out = &program.bufs[c.out];
-    let known = matches!(reduce.combiner, Combiner::Sum | Combiner::Max | Combiner::Min);
+    let known = matches!(
+        reduce.combiner,
+        Combiner::Sum | Combiner::Max | Combiner::Min
+    );
     if !known || out.dtype.is_bool() || !super::lines::is_element(out.dtype) {
         return None;
     }
     let (conditions, read) = match c.value.kind() {
-        ExKind::Select(cond, yes, no) if *no == reduce.combiner.identity(out.dtype) => {
-            (conditions(cond), yes)
-        }
+        ExKind::Select(cond, yes, no) if is_neutral(no, reduce.combiner) => (conditions(cond), yes),
         _ => (Vec::new(), &c.value),
     };
     let ExKind::Load(buf, index) = read.kind() else {
@@ -92,7 +96,11 @@ pub(super) fn find(program: &Program, c: &Compute) -> Option<Boxes> {
             return None;
         }
         used += usize::from(axis.is_some());
-        ranges.push((0..m).map(|i| range(axis.as_ref(), i, n)).collect::<Option<Vec<_>>>()?);
+        ranges.push(
+            (0..m)
+                .map(|i| range(axis.as_ref(), i, n))
+                .collect::<Option<Vec<_>>>()?,
+        );
     }
     let all = used == reduce.axes.len();
     let found = Boxes {
@@ -101,6 +109,17 @@ pub(super) fn find(program: &Program, c: &Compute) -> Option<Boxes> {
         ranges,
     };
     (all && pays(program, c, &found, uneven)).then_some(found)
+}
+
+/// Returns whether a number changes nothing that it is combined with, nor what a reduction starts from.
+fn is_neutral(e: &Ex, combiner: Combiner) -> bool {
+    let identity = combiner.identity(e.dtype());
+    let beyond = match (e.kind(), identity.as_float(), combiner) {
+        (ExKind::Float(x), Some(least), Combiner::Max) => *x <= least,
+        (ExKind::Float(x), Some(most), Combiner::Min) => *x >= most,
+        _ => false,
+    };
+    beyond || *e == identity
 }
 
 /// The conditions that hold together.
@@ -160,7 +179,8 @@ fn range(axis: Option<&Axis<'_>>, i: i64, n: i64) -> Option<(i64, i64)> {
     (first >= 0 && end <= n).then_some((first, end))
 }
 
-/// Returns whether no other kernel is as fast: boxes differ, or what lies behind them fills no lanes.
+/// Returns whether no other kernel is as fast: boxes differ, or those of several axes are large and what lies
+/// behind them fills no lanes.
 fn pays(program: &Program, c: &Compute, found: &Boxes, uneven: bool) -> bool {
     let out = &program.bufs[c.out];
     let few = elements(&program.bufs[found.buf].shape).is_some_and(|n| n < FEW);
@@ -171,11 +191,22 @@ fn pays(program: &Program, c: &Compute, found: &Boxes, uneven: bool) -> bool {
     let Some(inner) = behind.map(|n| n.iter().product::<i64>()) else {
         return false;
     };
-    let size = out.dtype.size() as i64;
-    let box_of = |r: &Vec<(i64, i64)>| r.first().map_or(0, |r| r.1 - r.0);
-    let large = found.ranges.iter().map(box_of).product::<i64>() >= LARGE;
+    // Narrow floats are reduced as float32.
+    let narrow = out.dtype.is_float() && out.dtype.size() < 4;
+    let size = if narrow { 4 } else { out.dtype.size() as i64 };
+    let widths = found
+        .ranges
+        .iter()
+        .map(|r| r.first().map_or(0, |r| r.1 - r.0));
+    let widths: Vec<i64> = widths.collect();
     let several = found.ranges.iter().any(|r| r.len() > 1);
-    let narrow = out.dtype.is_float() && size < 4;
     let apart = (found.ranges.iter()).all(|r| r.windows(2).all(|w| w[0].1 <= w[1].0));
-    large && several && apart && (narrow || inner > 1) && inner * size < WIDE
+    // A run is reduced where it lies.
+    let run = match widths.split_last() {
+        Some((last, before)) if inner == 1 => {
+            before.iter().all(|&n| n == 1) || narrow && *last >= LONG
+        }
+        _ => false,
+    };
+    widths.iter().product::<i64>() >= LARGE && several && apart && !run && inner * size < WIDE
 }

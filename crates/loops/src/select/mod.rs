@@ -34,6 +34,7 @@ use crate::pooled::{self, Pooled};
 use crate::{Buf, Compute, KernelKind, Program, Stage, Stmt, quantised};
 use boxes::Boxes;
 use contraction::Contraction;
+use gathered::Gathered;
 use hinted::Hinted;
 use lines::LinesNest;
 use lookup::Lookup;
@@ -51,6 +52,7 @@ pub mod copies;
 mod cut;
 pub mod digits;
 mod distribute;
+pub mod gathered;
 pub mod hinted;
 mod in_two;
 pub mod joined;
@@ -133,6 +135,8 @@ pub enum Alone {
     Lookup(Lookup),
     /// Over boxes of elements.
     Boxes(Boxes),
+    /// As sums of elements at tabulated places.
+    Gathered(Gathered),
 }
 
 impl Work {
@@ -157,7 +161,9 @@ impl Alone {
             Alone::Code => return None,
             Alone::Contraction(_) => KernelKind::Contraction,
             Alone::Copy(_) => KernelKind::Copy,
-            Alone::Vectors(_) | Alone::Lookup(_) | Alone::Boxes(_) => KernelKind::Vectors,
+            Alone::Vectors(_) | Alone::Lookup(_) | Alone::Boxes(_) | Alone::Gathered(_) => {
+                KernelKind::Vectors
+            }
         })
     }
 }
@@ -189,7 +195,7 @@ type Rule = fn(&Program, &Compute) -> Option<Alone>;
 
 /// The rules for stages alone with the kernels that they choose, in the order in which they are
 /// asked.
-const ALONE: [(KernelKind, Rule); 5] = [
+const ALONE: [(KernelKind, Rule); 6] = [
     (KernelKind::Vectors, |p, c| {
         lookup::find(p, c).map(Alone::Lookup)
     }),
@@ -202,6 +208,9 @@ const ALONE: [(KernelKind, Rule); 5] = [
     }),
     (KernelKind::Vectors, |p, c| {
         vectors::find(p, c).map(Alone::Vectors)
+    }),
+    (KernelKind::Vectors, |p, c| {
+        gathered::find(p, c).map(Alone::Gathered)
     }),
 ];
 

@@ -10,6 +10,7 @@
 use std::ffi::c_void;
 
 use super::combiner::Combiner;
+use super::halves;
 use super::kinds::{Kind, Sum};
 use super::scratch::Scratch;
 use super::sweep::{combine, register, taps::typed};
@@ -30,7 +31,7 @@ const LONG: usize = 256;
 /// Bytes of an element of each plane from which on these are worth turning over.
 const WIDE: usize = 32;
 /// Bytes of the planes that are turned over together, if they are few, and at most.
-const ROOM: usize = 24 << 10;
+const ROOM: usize = 48 << 10;
 const MOST: usize = 256 << 10;
 /// Planes that are turned over together.
 const PLANES: usize = 64;
@@ -123,12 +124,23 @@ impl Plan<'_> {
         if run * size >= LONG {
             return Way::Along;
         }
-        let planes = self.outer.min(PLANES);
-        let fit = (ROOM / (self.plane * size).max(1)).min(planes);
+        // A number of whole vectors, if there is more than one.
         let lanes = VECTOR / size;
+        let fit = (ROOM / (self.plane * size).max(1)).min(self.outer.min(PLANES));
+        let fit = if fit > lanes {
+            fit / lanes * lanes
+        } else {
+            fit
+        };
+        let row = self.from.last().map_or(1, |&n| n as usize) * self.inner;
         match fit {
-            fit if fit >= planes.min(lanes) && planes * size >= WIDE => Way::Across(fit),
-            _ if planes >= lanes && lanes * self.plane * size <= MOST => Way::Across(lanes),
+            fit if fit >= lanes.min(self.outer) && fit * size >= WIDE => Way::Across(fit),
+            _ if row * size < 2 * VECTOR
+                && self.outer >= lanes
+                && lanes * self.plane * size <= MOST =>
+            {
+                Way::Across(lanes)
+            }
             _ => Way::Lines,
         }
     }
@@ -158,6 +170,13 @@ impl Plan<'_> {
             at[k] += 1;
             at[k + 1..axes].copy_from_slice(&first[k + 1..axes]);
         }
+    }
+
+    /// Returns whether narrow floats of runs are folded as they lie, and whether they are bfloat16.
+    fn folds(&self) -> Option<bool> {
+        let narrow = self.kind != self.wide();
+        let fits = (FOLDED / self.wide().size()).is_multiple_of(self.inner);
+        (narrow && fits && halves::known()).then_some(self.kind == Kind::BF16)
     }
 
     /// Bytes of memory that a thread needs for each way.
@@ -319,8 +338,14 @@ unsafe fn along(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
             let (first, behind) = p.range(last, index);
             let count = behind.saturating_sub(first) * inner;
             let whole = p.v.x.cast::<u8>().add(plane * p.plane * given);
+            let folds = p.folds();
             for &row in &rows {
                 let from = whole.add((row + first * inner) * given);
+                if let Some(brain) = folds {
+                    sums.begin(p, block);
+                    halves::combined(brain, true, p.combiner, count, from.cast(), room.cast());
+                    continue;
+                }
                 let most = match p.kind == p.wide() {
                     true => count,
                     false => PIECE / block * block,
@@ -461,7 +486,10 @@ unsafe fn lines(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
                 begun: false,
             };
             if p.kind == p.wide() {
-                line.onto(p, from, &taps, (row, false));
+                // Behind most rows there are others.
+                let farthest = taps.iter().max().map_or(0, |&t| t as usize);
+                let end = plane * p.plane + farthest + row + VECTOR;
+                line.onto(p, from, &taps, (row, end <= p.outer * p.plane));
             } else {
                 for tap in &taps {
                     let from = from.offset(tap * given as isize);
@@ -487,7 +515,12 @@ unsafe fn lines(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
                 own.onto(p, from, steps, (inner, true));
                 own.begin(p, inner);
             }
-            finish(p, results, count * inner, plane * p.results + place * count * inner);
+            finish(
+                p,
+                results,
+                count * inner,
+                plane * p.results + place * count * inner,
+            );
         }
     }
 }
@@ -516,7 +549,11 @@ pub unsafe fn boxes(context: &mut RxContext, v: &RxBoxes) -> i32 {
             *own = slice(at, 2 * n.max(0) as usize);
             at = at.add(own.len());
         }
-        longest = own.chunks(2).map(|r| (r[1] - r[0]).max(0)).max().unwrap_or(0);
+        longest = own
+            .chunks(2)
+            .map(|r| (r[1] - r[0]).max(0))
+            .max()
+            .unwrap_or(0);
     }
     let (outer, inner) = (v.outer.max(0) as usize, v.inner.max(0) as usize);
     let mut plan = Plan {

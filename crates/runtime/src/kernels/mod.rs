@@ -19,6 +19,7 @@ mod double_tables;
 mod doubles;
 mod fixed_point;
 pub mod functions;
+pub mod gathered;
 pub mod gemm;
 mod halves;
 pub mod integer;

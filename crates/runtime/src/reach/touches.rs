@@ -8,6 +8,7 @@ use crate::kernels::blockwise::RxBlockwiseF32;
 use crate::kernels::boxes::RxBoxes;
 use crate::kernels::contract::RxContract;
 use crate::kernels::conv::{RxConv2dF32, RxConv2dSizes};
+use crate::kernels::gathered::RxGathered;
 use crate::kernels::gemm::RxGemmF32;
 use crate::kernels::gemm::epilogue::RxEpilogue;
 use crate::kernels::gemm::other::RxGemmI32;
@@ -298,6 +299,17 @@ described! {
     };
     /// `rx_boxes`.
     boxes = |reach, b: RxBoxes| reach.boxes(b);
+    /// `rx_gathered`.
+    gathered = |reach, g: RxGathered| {
+        let size = element(g.kind);
+        let count = [i64::from(g.taps), g.before, g.behind];
+        reach.all("places", g.places, 8, &count);
+        reach.all("weights", g.weights, size.max(4), &count);
+        let places = [g.from_before, g.from_behind];
+        let from = element(g.from_kind);
+        reach.all("array", g.x, from, &[places[0], g.channels, places[1], g.inner]);
+        reach.all("result", g.out.cast_const(), size, &[g.before, g.channels, g.behind, g.inner]);
+    };
     /// `rx_pick`.
     pick = |reach, p: RxPick| reach.pick(p);
     /// `rx_sweep`.
