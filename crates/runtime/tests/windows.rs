@@ -403,3 +403,133 @@ fn boxes_of_any_rank_and_type_are_reduced() {
         }
     });
 }
+
+/// Windows over rows and columns of planes whose elements meet one number of each place, or one for each element of
+/// a row.
+fn check_pairs<T: Number + std::fmt::Debug>(
+    ctx: *mut relax_runtime::context::RxContext,
+    random: &mut Random,
+    axes: &[Axis; 3],
+    (combiner, op, beside): (i32, Op, bool),
+    meet: impl Fn(T::Wide, T::Wide) -> T::Wide,
+) {
+    let extents = axes.map(|a| a.extent);
+    let windows = axes.map(|a| a.window);
+    let [planes, rows, row] = axes.map(|a| a.reach());
+    let x: Vec<T> = (0..planes * rows * row).map(|_| T::of(random)).collect();
+    // A number for each plane, place and, if they lie beside each other, element of a row.
+    let count: usize = windows.iter().product();
+    let wide = if beside { extents[2] } else { 1 };
+    let w: Vec<T> = (0..extents[0] * count * wide)
+        .map(|_| T::of(random))
+        .collect();
+    let mut y = vec![x[0]; extents.iter().product()];
+    let kind = T::KIND as i32;
+    let narrow = matches!(T::KIND, Kind::F16 | Kind::BF16);
+    let own = if narrow { Kind::F32 as i32 } else { kind };
+    let step = |code: Op, kind, to, dst, args| RxSweepOp {
+        code: code as i32,
+        kind,
+        to,
+        dst,
+        args,
+    };
+    let mut program = vec![step(op, own, own, 0, [0, 1, -1, -1])];
+    if narrow {
+        program.push(step(Op::Narrow, own, kind, 1, [2, -1, -1, -1]));
+    }
+    let all: Vec<i64> = extents.iter().chain(&windows).map(|&n| n as i64).collect();
+    let steps = [rows * row, row, 1];
+    let along = axes.iter().zip(steps).map(|(a, s)| (a.step * s) as i64);
+    let over = axes.iter().zip(steps).map(|(a, s)| (a.apart * s) as i64);
+    let places = [windows[1] * windows[2], windows[2], 1].map(|n| (n * wide) as i64);
+    let of_other = [(count * wide) as i64, 0, i64::from(beside)];
+    let strides: Vec<i64> = along.chain(over).chain(of_other).chain(places).collect();
+    let (data, kinds) = ([x.as_ptr().cast(), w.as_ptr().cast()], [kind, kind]);
+    let sweep = RxSweep {
+        axes: 3,
+        reduced: 3,
+        inputs: 2,
+        constants: 0,
+        ops: program.len() as i32,
+        temps: 2,
+        combiner,
+        out_type: kind,
+        extents: all.as_ptr(),
+        data: data.as_ptr(),
+        kinds: kinds.as_ptr(),
+        strides: strides.as_ptr(),
+        values: std::ptr::null(),
+        program: program.as_ptr(),
+        out: y.as_mut_ptr().cast(),
+    };
+    // SAFETY: the arrays are as large as the descriptor says.
+    assert_eq!(unsafe { rx_sweep(ctx, &sweep) }, 0);
+    for (at, found) in self::places(&extents).zip(&y) {
+        let (mut wanted, mut nan) = (T::start(combiner), false);
+        for (k, r) in self::places(&windows).enumerate() {
+            let place: usize = (0..3)
+                .map(|k| (at[k] * axes[k].step + r[k] * axes[k].apart) * steps[k])
+                .sum();
+            let (x, w) = (
+                x[place],
+                w[(at[0] * count + k) * wide + if beside { at[2] } else { 0 }],
+            );
+            nan |= x.is_nan() || w.is_nan();
+            wanted = T::combined(combiner, wanted, meet(x.wide(), w.wide()));
+        }
+        assert!(
+            found.near(wanted) || nan,
+            "{:?} {axes:?} combiner {combiner} {op:?} {beside} at {at:?}: {found:?}",
+            T::KIND
+        );
+    }
+}
+
+#[test]
+fn windows_that_meet_another_array_are_reduced() {
+    everywhere(|ctx, _| {
+        let mut random = Random(31);
+        for round in 0..60 {
+            let some = |r: &mut Random, all: &[usize]| all[r.below(all.len())];
+            let r = &mut random;
+            let axis = |extent, window, step, apart| Axis {
+                extent,
+                window,
+                step,
+                apart,
+            };
+            let beside = round % 3 == 0;
+            let step = if beside { 1 } else { some(r, &[1, 1, 2, 3]) };
+            let axes = [
+                axis(some(r, &[1, 3, 20]), 1, 1, 1),
+                axis(
+                    some(r, &[1, 6, 14]),
+                    some(r, &[1, 2, 3]),
+                    some(r, &[1, 2]),
+                    1,
+                ),
+                axis(
+                    some(r, &[1, 5, 28, 80, 300]),
+                    some(r, &[1, 3, 5]),
+                    step,
+                    some(r, &[1, 2]),
+                ),
+            ];
+            let combiner = [2, 3][round % 2];
+            match round % 5 {
+                0 => check_pairs::<f32>(ctx, r, &axes, (combiner, Op::Add, beside), |x, w| x + w),
+                1 => check_pairs::<f64>(ctx, r, &axes, (combiner, Op::Mul, beside), |x, w| x * w),
+                2 => check_pairs::<i32>(
+                    ctx,
+                    r,
+                    &axes,
+                    (combiner, Op::Add, beside),
+                    i32::wrapping_add,
+                ),
+                3 => check_pairs::<bf16>(ctx, r, &axes, (combiner, Op::Add, beside), |x, w| x + w),
+                _ => check_pairs::<f16>(ctx, r, &axes, (combiner, Op::Mul, beside), |x, w| x * w),
+            }
+        }
+    });
+}

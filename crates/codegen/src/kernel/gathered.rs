@@ -5,7 +5,7 @@
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, types};
 use relax_loops::select::gathered::{Gathered, Pick};
-use relax_loops::{Compute, Ex, Var};
+use relax_loops::{BinOp, Compute, Ex, ExKind, Var};
 use relax_runtime::kernels::gathered::RxGathered;
 use relax_runtime::{abi, fields};
 
@@ -156,7 +156,7 @@ impl Kernel<'_, '_, '_> {
             let index = self.eval(&pick.index[d])?;
             let scaled = self.b.ins().imul(place, array.extents[d]);
             place = self.b.ins().iadd(scaled, index);
-            if !self.inside(&pick.index[d], &shape[d]) {
+            if !self.inside(&pick.index[d], &shape[d]) && !said(pick, &pick.index[d], &shape[d]) {
                 let fine = (self.b.ins()).icmp(IntCC::UnsignedLessThan, index, array.extents[d]);
                 inside = Some(match inside {
                     Some(all) => self.b.ins().band(all, fine),
@@ -250,4 +250,14 @@ impl Kernel<'_, '_, '_> {
             self.product(&extents[channels.end..extents.len() - inner]),
         ]
     }
+}
+
+/// Returns whether a pick's conditions say that an index is in `0..extent`.
+fn said(pick: &Pick, index: &Ex, extent: &Ex) -> bool {
+    let compares = |op: BinOp, with: &Ex| {
+        pick.conditions.iter().any(
+            |e| matches!(e.kind(), ExKind::Binary(o, a, b) if *o == op && a == index && b == with),
+        )
+    };
+    compares(BinOp::Ge, &Ex::idx(0)) && compares(BinOp::Lt, extent)
 }

@@ -18,8 +18,8 @@ const FEW: i64 = 64;
 const LARGE: i64 = 16;
 /// bytes that fill them,
 const WIDE: i64 = 64;
-/// and narrow floats that are as long a run as others are.
-const LONG: i64 = 64;
+/// and those of a run that is reduced where it lies.
+const LONG: i64 = 256;
 
 /// A reduction over boxes.
 #[derive(Clone, Debug)]
@@ -204,7 +204,7 @@ fn pays(program: &Program, c: &Compute, found: &Boxes, uneven: bool) -> bool {
     // A run is reduced where it lies.
     let run = match widths.split_last() {
         Some((last, before)) if inner == 1 => {
-            before.iter().all(|&n| n == 1) || narrow && *last >= LONG
+            before.iter().all(|&n| n == 1) || *last * size >= LONG
         }
         _ => false,
     };

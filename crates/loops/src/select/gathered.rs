@@ -307,13 +307,21 @@ impl Linear {
             }
             ExKind::Select(c, a, b) if self.is_number(c) && (zero(a) || zero(b)) => {
                 let mut by = by.clone();
-                let (x, cond) = match zero(b) {
-                    true => (a, c.clone()),
-                    false => (b, c.unary(UnOp::Not)),
-                };
-                let weight = by.weight.clone();
-                by.conditions.push((cond, weight));
-                self.add(x, &by, depth)
+                let holds = zero(b);
+                let (weight, mut parts) = (by.weight.clone(), vec![c]);
+                while let Some(part) = parts.pop() {
+                    let cond = match part.kind() {
+                        ExKind::Binary(BinOp::And, a, b) if holds => {
+                            parts.extend([a, b]);
+                            continue;
+                        }
+                        ExKind::Int(1) if holds => continue,
+                        _ if holds => part.clone(),
+                        _ => part.unary(UnOp::Not),
+                    };
+                    by.conditions.push((cond, weight.clone()));
+                }
+                self.add(if holds { a } else { b }, &by, depth)
             }
             _ => None,
         }

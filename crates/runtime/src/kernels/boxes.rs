@@ -172,11 +172,24 @@ impl Plan<'_> {
         }
     }
 
-    /// Returns whether narrow floats of runs are folded as they lie, and whether they are bfloat16.
-    fn folds(&self) -> Option<bool> {
-        let narrow = self.kind != self.wide();
+    /// Returns whether runs are folded onto the sums of [`FOLDED`] bytes as they lie.
+    fn folds(&self) -> bool {
         let fits = (FOLDED / self.wide().size()).is_multiple_of(self.inner);
-        (narrow && fits && halves::known()).then_some(self.kind == Kind::BF16)
+        fits && (self.kind == self.wide() || halves::known())
+    }
+
+    /// Folds `n` elements onto sums.
+    unsafe fn fold(&self, from: *const u8, n: usize, sums: *mut u8) {
+        // SAFETY: there are `n` elements, and sums of [`FOLDED`] bytes.
+        unsafe {
+            match self.kind {
+                kind @ (Kind::F16 | Kind::BF16) => {
+                    let brain = kind == Kind::BF16;
+                    halves::combined(brain, true, self.combiner, n, from.cast(), sums.cast());
+                }
+                kind => combine::combine::<true>(self.combiner, kind, sums, from, n),
+            }
+        }
     }
 
     /// Bytes of memory that a thread needs for each way.
@@ -338,12 +351,11 @@ unsafe fn along(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
             let (first, behind) = p.range(last, index);
             let count = behind.saturating_sub(first) * inner;
             let whole = p.v.x.cast::<u8>().add(plane * p.plane * given);
-            let folds = p.folds();
             for &row in &rows {
                 let from = whole.add((row + first * inner) * given);
-                if let Some(brain) = folds {
+                if p.folds() {
                     sums.begin(p, block);
-                    halves::combined(brain, true, p.combiner, count, from.cast(), room.cast());
+                    p.fold(from, count, room);
                     continue;
                 }
                 let most = match p.kind == p.wide() {
@@ -472,8 +484,8 @@ unsafe fn lines(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
     let mut taps = Vec::new();
     // SAFETY: rows are those of the result, and the room is that of the plan.
     unsafe {
-        let other = room.add(row * size + VECTOR);
-        let results = other.add(row * size + VECTOR);
+        let other = room.add(row * size + 2 * VECTOR);
+        let results = other.add(row * size + 2 * VECTOR);
         let part = results.add(count * inner * size + VECTOR);
         for task in begin..end {
             let (plane, place) = (task / rows, task % rows);
@@ -486,10 +498,12 @@ unsafe fn lines(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
                 begun: false,
             };
             if p.kind == p.wide() {
-                // Behind most rows there are others.
+                // Behind most rows there are others, of which whole vectors take a part.
                 let farthest = taps.iter().max().map_or(0, |&t| t as usize);
-                let end = plane * p.plane + farthest + row + VECTOR;
-                line.onto(p, from, &taps, (row, end <= p.outer * p.plane));
+                let many = row.next_multiple_of(2 * VECTOR / size);
+                let end = plane * p.plane + farthest + many;
+                let n = if end <= p.outer * p.plane { many } else { row };
+                line.onto(p, from, &taps, (n, false));
             } else {
                 for tap in &taps {
                     let from = from.offset(tap * given as isize);

@@ -18,6 +18,7 @@ mod divide;
 mod divisor;
 mod narrow;
 pub mod op;
+mod pairs;
 mod pitched;
 mod read;
 mod space;

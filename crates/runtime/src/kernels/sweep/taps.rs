@@ -162,7 +162,7 @@ unsafe fn reduced<L: Lanes, const COMBINER: i32>(
 }
 
 /// An element type of sums.
-trait Held: Copy {
+pub(super) trait Held: Copy {
     /// Its vectors.
     type Lanes<S: Wide>: Lanes<Element = Self>;
     /// Whether it has products here.
