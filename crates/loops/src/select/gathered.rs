@@ -66,7 +66,7 @@ pub(super) fn find(program: &Program, c: &Compute) -> Option<Gathered> {
     {
         return None;
     }
-    let times = elements(over.iter().map(|a| &a.1))?;
+    let times = elements(over.iter().map(|a| &a.1)).filter(|&n| n > 0)?;
     let extents = numbers(&out.shape)?;
     let mut sum = Linear {
         dtype,

@@ -305,9 +305,11 @@ described! {
         let count = [i64::from(g.taps), g.before, g.behind];
         reach.all("places", g.places, 8, &count);
         reach.all("weights", g.weights, size.max(4), &count);
-        let places = [g.from_before, g.from_behind];
-        let from = element(g.from_kind);
-        reach.all("array", g.x, from, &[places[0], g.channels, places[1], g.inner]);
+        // A place for each tap and place of the result.
+        let places = slice(g.places, count.iter().product::<i64>().max(0) as usize);
+        let farthest = places.iter().max().map_or(0, |&p| p.saturating_add(1));
+        let all = g.from_before.saturating_mul(g.from_behind).max(farthest);
+        reach.all("array", g.x, element(g.from_kind), &[all, g.channels, g.inner]);
         reach.all("result", g.out.cast_const(), size, &[g.before, g.channels, g.behind, g.inner]);
     };
     /// `rx_pick`.
