@@ -105,10 +105,32 @@ impl Float for f64 {
     }
 }
 
+/// `NV` vectors of sums.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the vectors out of memory.
+unsafe fn block<V: Vector, const NV: usize>(
+    taps: &[(*const V::Element, V::Element)],
+    at: usize,
+    to: *mut V::Element,
+) {
+    // SAFETY: every tap, and `to`, has the vectors' elements from `at` on.
+    unsafe {
+        let mut sums = [V::splat(V::Element::default()); NV];
+        for &(from, weight) in taps {
+            let weight = V::splat(weight);
+            for v in 0..NV {
+                sums[v] = V::load(from.add(at + v * V::LANES)).fma(weight, sums[v]);
+            }
+        }
+        for v in 0..NV {
+            sums[v].store(to.add(at + v * V::LANES));
+        }
+    }
+}
+
 /// The sums of `n` elements that lie side by side; with `spare`, taps and `to` have room for whole
 /// vectors.
 #[inline(always)]
-#[allow(clippy::needless_range_loop)] // Indices keep the vectors out of memory.
 unsafe fn summed<V: Vector>(
     taps: &[(*const V::Element, V::Element)],
     (n, spare): (usize, bool),
@@ -118,29 +140,13 @@ unsafe fn summed<V: Vector>(
     // SAFETY: every tap has `n` elements, with `spare` as many as whole vectors have, and so does `to`.
     unsafe {
         while i + BLOCK * V::LANES <= n {
-            let mut sums = [V::splat(V::Element::default()); BLOCK];
-            for &(from, weight) in taps {
-                let weight = V::splat(weight);
-                for v in 0..BLOCK {
-                    sums[v] = V::load(from.add(i + v * V::LANES)).fma(weight, sums[v]);
-                }
-            }
-            for v in 0..BLOCK {
-                sums[v].store(to.add(i + v * V::LANES));
-            }
+            block::<V, BLOCK>(taps, i, to);
             i += BLOCK * V::LANES;
         }
         while i < n {
             // The last vector overlaps the one before.
-            let at = match spare {
-                true => i,
-                false => i.min(n - V::LANES),
-            };
-            let mut sum = V::splat(V::Element::default());
-            for &(from, weight) in taps {
-                sum = V::load(from.add(at)).fma(V::splat(weight), sum);
-            }
-            sum.store(to.add(at));
+            let at = if spare { i } else { i.min(n - V::LANES) };
+            block::<V, 1>(taps, at, to);
             i = at + V::LANES;
         }
     }
@@ -208,44 +214,53 @@ impl<T: Float> Plan<'_, T> {
 unsafe fn beside<S: Wide, T: Float>(p: &Plan<'_, T>, begin: usize, end: usize, room: *mut T) {
     let (inner, wide) = (p.inner, p.kind == T::KIND);
     let mut taps = Vec::with_capacity(p.taps);
-    // SAFETY: places are those of the result, tables name places of the array, and the room is that of
-    // the plan.
-    unsafe {
-        std::ptr::write_bytes(room, 0, p.zeros());
-        let line = room.add(p.zeros());
-        for place in begin..end {
-            let (b, a) = (place / p.behind, place % p.behind);
-            // The first channel of a place.
-            let at = |q: usize| {
-                let (q, r) = (q / p.from_behind, q % p.from_behind);
-                p.x.add((q * p.channels * p.from_behind + r) * inner)
+    let line = room.wrapping_add(p.zeros());
+    // SAFETY: the room is that of the plan.
+    unsafe { std::ptr::write_bytes(room, 0, p.zeros()) };
+    for place in begin..end {
+        let (b, a) = (place / p.behind, place % p.behind);
+        // The first channel of a place.
+        let at = |q: usize| {
+            let (q, r) = (q / p.from_behind, q % p.from_behind);
+            (p.x).wrapping_add((q * p.channels * p.from_behind + r) * inner)
+        };
+        // SAFETY: places are those of the result.
+        unsafe { p.taps(place, room, at, &mut taps) };
+        for c in 0..p.channels {
+            let first = ((b * p.channels + c) * p.behind + a) * inner;
+            let to = match wide {
+                true => p.out.cast::<T>().wrapping_add(first),
+                false => line,
             };
-            p.taps(place, room, at, &mut taps);
-            for c in 0..p.channels {
-                let first = ((b * p.channels + c) * p.behind + a) * inner;
-                let to = match wide {
-                    true => p.out.cast::<T>().add(first),
-                    false => line,
-                };
-                if inner < <T::Of<S> as Vector>::LANES {
-                    for i in 0..inner {
-                        let one = |(from, weight): &(*const T, T)| (*from.add(i)).by(*weight);
-                        *to.add(i) = taps.iter().map(one).fold(T::default(), T::plus);
-                    }
-                } else {
-                    summed::<T::Of<S>>(&taps, (inner, false), to);
+            // SAFETY: tables name places of the array, and the room is that of the plan.
+            unsafe {
+                match inner < <T::Of<S> as Vector>::LANES {
+                    true => few(&taps, inner, to),
+                    false => summed::<T::Of<S>>(&taps, (inner, false), to),
                 }
                 if !wide {
                     p.finish(line, inner, first);
                 }
-                for (from, _) in &mut taps {
-                    // Nothing is the same for all channels.
-                    if !std::ptr::eq(*from, room) {
-                        *from = from.add(p.from_behind * inner);
-                    }
-                }
+            }
+            // Nothing is the same for all channels.
+            for (from, _) in taps.iter_mut().filter(|t| !std::ptr::eq(t.0, room)) {
+                *from = from.wrapping_add(p.from_behind * inner);
             }
         }
+    }
+}
+
+/// The sums of fewer elements than a vector has.
+#[inline(always)]
+unsafe fn few<T: Float>(taps: &[(*const T, T)], n: usize, to: *mut T) {
+    for i in 0..n {
+        let mut sum = T::default();
+        for &(from, weight) in taps {
+            // SAFETY: every tap has `n` elements.
+            sum = sum.plus(unsafe { *from.add(i) }.by(weight));
+        }
+        // SAFETY: there is room for `n`.
+        unsafe { *to.add(i) = sum };
     }
 }
 
@@ -262,46 +277,61 @@ unsafe fn turned<T: Copy>(
 /// Blocks `begin..end` of channels.
 #[inline(always)]
 unsafe fn across<S: Wide, T: Float>(p: &Plan<'_, T>, begin: usize, end: usize, room: *mut T) {
-    let (lanes, inner, wide) = (p.lanes, p.inner, p.kind == T::KIND);
-    let (row, line) = (p.from_behind * inner, p.behind * inner);
+    let (lanes, inner) = (p.lanes, p.inner);
+    let (row, part) = (p.from_behind * inner, PLACES.min(p.behind));
     let mut taps = Vec::with_capacity(p.taps);
-    let part = PLACES.min(p.behind);
-    // SAFETY: channels are those of the array, tables name its places, and the room is that of the plan.
-    unsafe {
-        std::ptr::write_bytes(room, 0, p.zeros());
-        let x = room.add(p.zeros());
-        let sums = x.add(p.from_before * row * lanes + VECTOR);
-        let results = sums.add(part * inner * lanes + VECTOR);
-        for block in begin..end {
-            let first = block * lanes;
-            let n = (p.channels - first).min(lanes);
-            for b in 0..p.from_before {
-                let from = p.x.add((b * p.channels + first) * row);
-                turned((n, row), (from, row), (x.add(b * row * lanes), lanes));
-            }
-            for b in 0..p.before {
-                for a in (0..p.behind).step_by(part) {
-                    let many = (p.behind - a).min(part);
-                    for k in 0..many {
-                        let at = |q: usize| x.add(q * inner * lanes).cast_const();
-                        p.taps(b * p.behind + a + k, room, at, &mut taps);
-                        let to = sums.add(k * inner * lanes);
+    let x = room.wrapping_add(p.zeros());
+    let sums = x.wrapping_add(p.from_before * row * lanes + VECTOR);
+    let results = sums.wrapping_add(part * inner * lanes + VECTOR);
+    // SAFETY: the room is that of the plan.
+    unsafe { std::ptr::write_bytes(room, 0, p.zeros()) };
+    for block in begin..end {
+        let first = block * lanes;
+        let n = (p.channels - first).min(lanes);
+        for b in 0..p.from_before {
+            let from = p.x.wrapping_add((b * p.channels + first) * row);
+            let to = x.wrapping_add(b * row * lanes);
+            // SAFETY: channels are those of the array.
+            unsafe { turned((n, row), (from, row), (to, lanes)) };
+        }
+        for place in (0..p.count()).step_by(p.behind) {
+            for a in (0..p.behind).step_by(part) {
+                let many = (p.behind - a).min(part);
+                for k in 0..many {
+                    let at = |q: usize| x.wrapping_add(q * inner * lanes).cast_const();
+                    let to = sums.wrapping_add(k * inner * lanes);
+                    // SAFETY: tables name places of the array.
+                    unsafe {
+                        p.taps(place + a + k, room, at, &mut taps);
                         summed::<T::Of<S>>(&taps, (inner * lanes, true), to);
                     }
-                    let to = (b * p.channels + first) * line + a * inner;
-                    let shape = (many * inner, n);
-                    if wide {
-                        let to = p.out.cast::<T>().add(to);
-                        turned(shape, (sums, lanes), (to, line));
-                        continue;
-                    }
-                    turned(shape, (sums, lanes), (results, many * inner));
-                    for c in 0..n {
-                        let from = results.add(c * many * inner);
-                        p.finish(from, many * inner, to + c * line);
-                    }
                 }
+                let channel = place / p.behind * p.channels + first;
+                let to = (channel * p.behind + a) * inner;
+                // SAFETY: so many places and channels have sums.
+                unsafe { turned_back(p, (many * inner, n), (sums, results), to) };
             }
+        }
+    }
+}
+
+/// Writes sums of `n` channels to the result, from an element of it on.
+unsafe fn turned_back<T: Float>(
+    p: &Plan<'_, T>,
+    (many, n): (usize, usize),
+    (sums, results): (*const T, *mut T),
+    to: usize,
+) {
+    let line = p.behind * p.inner;
+    // SAFETY: sums have a row of channels for each element, and the result has room for them.
+    unsafe {
+        if p.kind == T::KIND {
+            let to = p.out.cast::<T>().add(to);
+            return turned((many, n), (sums, p.lanes), (to, line));
+        }
+        turned((many, n), (sums, p.lanes), (results, many));
+        for c in 0..n {
+            p.finish(results.add(c * many), many, to + c * line);
         }
     }
 }
