@@ -232,20 +232,7 @@ unsafe fn repeated(
 /// One number `n` times behind `done` others, in a row that is short.
 #[inline(always)]
 unsafe fn held<T: Copy>(x: T, to: *mut u8, (done, n): (usize, usize)) {
-    const TOGETHER: usize = 8;
     let to = to.cast::<T>();
-    if done + n + TOGETHER <= STRIP / size_of::<T>() {
-        // What is written beyond the row is the next one's, or lies behind the last one in the strip.
-        for i in (done..done + n).step_by(TOGETHER) {
-            // SAFETY: a strip has room for it.
-            unsafe {
-                to.add(i)
-                    .cast::<[T; TOGETHER]>()
-                    .write_unaligned([x; TOGETHER])
-            };
-        }
-        return;
-    }
     for i in done..done + n {
         // SAFETY: there is room for all of them.
         unsafe { *to.add(i) = x };
