@@ -34,7 +34,7 @@ const SMALL: usize = 1 << 15;
 c_structure! {
     /// As in the C header.
     pub struct RxGathered {
-        /// Numbers that are added for each element.
+        /// Numbers that are added for each element, one at least.
         pub taps: i32,
         /// The elements of the result, a [`Kind`] that is a float.
         pub kind: i32,
@@ -88,10 +88,13 @@ struct Plan<'a, T> {
 /// What sums are made in.
 trait Float: Sum {
     type Of<S: Wide>: Vector<Element = Self>;
+    /// What changes no sum, not even the sign of one that is zero.
+    const NOTHING: Self;
     fn by(self, weight: Self) -> Self;
 }
 impl Float for f32 {
     type Of<S: Wide> = S::F32;
+    const NOTHING: f32 = -0.0;
     #[inline(always)]
     fn by(self, weight: Self) -> Self {
         self * weight
@@ -99,6 +102,7 @@ impl Float for f32 {
 }
 impl Float for f64 {
     type Of<S: Wide> = S::F64;
+    const NOTHING: f64 = -0.0;
     #[inline(always)]
     fn by(self, weight: Self) -> Self {
         self * weight
@@ -115,7 +119,8 @@ unsafe fn block<V: Vector, const NV: usize>(
 ) {
     // SAFETY: every tap, and `to`, has the vectors' elements from `at` on.
     unsafe {
-        let mut sums = [V::splat(V::Element::default()); NV];
+        // The sign of a zero that is only moved stays.
+        let mut sums = [V::splat(V::NOTHING); NV];
         for &(from, weight) in taps {
             let weight = V::splat(weight);
             for v in 0..NV {
@@ -254,7 +259,7 @@ unsafe fn beside<S: Wide, T: Float>(p: &Plan<'_, T>, begin: usize, end: usize, r
 #[inline(always)]
 unsafe fn few<T: Float>(taps: &[(*const T, T)], n: usize, to: *mut T) {
     for i in 0..n {
-        let mut sum = T::default();
+        let mut sum = T::NOTHING;
         for &(from, weight) in taps {
             // SAFETY: every tap has `n` elements.
             sum = sum.plus(unsafe { *from.add(i) }.by(weight));
