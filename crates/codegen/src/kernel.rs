@@ -27,6 +27,7 @@ use memory::local_bytes;
 
 mod attention;
 mod bind;
+mod boxes;
 mod bytes;
 mod clip;
 mod contract;
@@ -34,6 +35,7 @@ mod copies;
 mod draft;
 mod encoding;
 mod eval;
+mod gathered;
 mod invariant;
 mod lanes;
 mod lines;
@@ -223,6 +225,8 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
             Alone::Contraction(found) => self.temporary(|k| k.contraction(c, found)),
             Alone::Vectors(found) => self.temporary(|k| k.vectors(c, found)),
             Alone::Lookup(found) => self.lookup(c, *found),
+            Alone::Boxes(found) => self.boxes(c, found),
+            Alone::Gathered(found) => self.gathered(c, found),
             Alone::Code => self.temporary(|k| k.compute(c)),
         }
     }

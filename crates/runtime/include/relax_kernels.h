@@ -370,6 +370,35 @@ typedef struct RxPick {
 } RxPick;                       /* 48 bytes */
 int32_t rx_pick(RxContext *ctx, const RxPick *pick);
 
+/* Some adjacent axes are reduced in boxes: along each of them, an index of the result has a range of the array's indices,
+ * and an element is what all elements within its ranges are combined to. RX_COMBINE_SUM, RX_COMBINE_MAX or RX_COMBINE_MIN. */
+typedef struct RxBoxes {
+  int32_t axes, combiner;       /*  0, 4: 1 to 4 axes with ranges; how elements are combined */
+  int32_t kind, reserved;       /*  8, 12: of array and result, not RX_BOOL; 0 */
+  int64_t outer, inner;         /* 16, 24: elements of the axes before and behind */
+  const int64_t *extents;       /* 32: of the array along the axes with ranges, then of the result */
+  const int64_t *ranges;        /* 40: for each axis, for each index of the result: the first index, and that behind the last */
+  const void *x;                /* 48: contiguous */
+  void *out;                    /* 56: contiguous; overlaps nothing */
+} RxBoxes;                      /* 64 bytes */
+int32_t rx_boxes(RxContext *ctx, const RxBoxes *boxes);
+
+/* out[b, c, a, i] = sum over k of weights[k, (b, a)] * x[q, c, r, i], where places[k, (b, a)] is (q, r) as one number, or
+ * negative for nothing. */
+typedef struct RxGathered {
+  int32_t taps, kind;              /*  0, 4: how many are added; RX_FLOAT32, ... of out */
+  int32_t from_kind, reserved;     /*  8, 12: of x; 0 */
+  int64_t from_before, before;     /* 16, 24: q and b */
+  int64_t channels;                /* 32: c */
+  int64_t from_behind, behind;     /* 40, 48: r and a */
+  int64_t inner;                   /* 56: i */
+  const int64_t *places;           /* 64: [taps, before, behind] */
+  const void *weights;             /* 72: the same, of float64 for float64, else of float32 */
+  const void *x;                   /* 80: contiguous */
+  void *out;                       /* 88: contiguous; overlaps nothing */
+} RxGathered;                      /* 96 bytes */
+int32_t rx_gathered(RxContext *ctx, const RxGathered *gathered);
+
 /* As RxStrips for elements of any type. */
 typedef struct RxSweep {
   int32_t axes, reduced;        /*  0, 4 */

@@ -31,7 +31,7 @@ impl Kernel<'_, '_, '_> {
         }
         // Tables are also made for indices at which nothing may be read: in checked code, where
         // nothing counts as proven, only what reads no elements is tabulated.
-        let all = (chosen.conditions.iter().copied())
+        let all = (chosen.conditions.iter())
             .chain(chosen.index)
             .chain(chosen.fill);
         match all.into_iter().all(|e| self.harmless(e)) {
@@ -235,7 +235,7 @@ impl Kernel<'_, '_, '_> {
         Ok(())
     }
 
-    fn free_tables(&mut self, tables: Value) {
+    pub(super) fn free_tables(&mut self, tables: Value) {
         let f = self.env.import(abi::rx_scratch_free, self.b.func);
         self.b.ins().call(f, &[self.ctx, tables]);
     }

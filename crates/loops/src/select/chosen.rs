@@ -1,7 +1,7 @@
 //! What stages that move elements read: the arms of a selection among arrays, and the array and the
 //! conditions of a selection of elements.
 
-use crate::{BinOp, Buf, Ex, ExKind, Var, axes_of};
+use crate::{BinOp, Buf, Ex, ExKind, UnOp, Var, axes_of};
 
 /// The maximum number of arrays that a stage joins.
 const PIECES: usize = 64;
@@ -48,7 +48,7 @@ pub fn arms(value: &Ex) -> Option<Vec<Arm<'_>>> {
 /// The array that a stage selects from, and the conditions.
 pub struct Chosen<'e> {
     /// The conditions that all hold where an element of the array is read.
-    pub conditions: Vec<&'e Ex>,
+    pub conditions: Vec<Ex>,
     /// The array that is read.
     pub buf: Buf,
     /// Its indices.
@@ -71,17 +71,26 @@ pub fn chosen<'e>(value: &'e Ex, axes: &[Var]) -> Option<Chosen<'e>> {
                     fill,
                 });
             }
-            ExKind::Select(c, yes, no) if axes_of(no, axes).is_empty() => {
-                if fill.is_some_and(|f: &Ex| f != no) {
+            ExKind::Select(c, a, b) => {
+                // An element stands on either side of the fill value.
+                let still = |e: &Ex| axes_of(e, axes).is_empty();
+                let (element, other, holds) = match (still(a), still(b)) {
+                    (_, true) => (a, b, true),
+                    (true, false) => (b, a, false),
+                    (false, false) => return None,
+                };
+                if fill.is_some_and(|f: &Ex| f != other) {
                     return None;
                 }
-                fill = Some(no);
-                rest = yes;
+                fill = Some(other);
+                rest = element;
                 let mut parts = vec![c];
                 while let Some(part) = parts.pop() {
                     match part.kind() {
-                        ExKind::Binary(BinOp::And, a, b) => parts.extend([a, b]),
-                        _ => conditions.push(part),
+                        ExKind::Binary(BinOp::And, a, b) if holds => parts.extend([a, b]),
+                        ExKind::Binary(BinOp::Or, a, b) if !holds => parts.extend([a, b]),
+                        _ if holds => conditions.push(part.clone()),
+                        _ => conditions.push(part.unary(UnOp::Not)),
                     }
                 }
             }

@@ -2,6 +2,8 @@
 //! group, channels last), all else is reduced first, in whole rows of what lies side by side, and
 //! these few then. Where they are many, and what is reduced besides lies far apart (sums of all but
 //! the channels), the rows are summed first, in the order of memory.
+//!
+//! What the first stage reads once for a run of results is laid out for each of them before.
 
 use std::borrow::Cow;
 
@@ -13,8 +15,8 @@ use super::strided::affine;
 use super::vectors;
 use crate::extents::{elements, numbers};
 use crate::{
-    Buf, Buffer, Combiner, Compute, Ex, ExKind, Program, Reduce, Role, Stage, Var, substitute,
-    visit_expr,
+    Buf, Buffer, Combiner, Compute, Ex, ExKind, Program, Reduce, Role, Stage, Var, axes_of,
+    map_expr, substitute, visit_expr,
 };
 
 /// The longest run of elements that is reduced last.
@@ -35,13 +37,16 @@ pub(super) fn reduced<'p>(mut program: Cow<'p, Program>, stated: &mut Stated) ->
             && stated.allows_vectors_alone(c.out)
             && let Some((new, parts)) = in_two(&program, c)
         {
-            stated.insert(parts[0].out);
-            let [first, last] = parts.map(Stage::Compute);
+            let [first, last] = parts;
+            let mut new = new;
+            let (before, first) = spread(&mut new, first);
+            new.stages[k] = Stage::Compute(last);
+            for c in before.into_iter().chain([first]) {
+                stated.insert(c.out);
+                new.insert_stage(k, Stage::Compute(c));
+                k += 1;
+            }
             program = Cow::Owned(new);
-            let program = program.to_mut();
-            program.stages[k] = last;
-            program.insert_stage(k, first);
-            k += 1;
         }
         k += 1;
     }
@@ -101,6 +106,60 @@ fn in_two(program: &Program, c: &Compute) -> Option<(Program, [Compute; 2])> {
     vectors::find(&new, &rows)
         .is_some()
         .then_some((new, [rows, last]))
+}
+
+/// Lays out what the first stage reads once for a whole run of its results (a mean for each group of channels) for each
+/// of them, so that what lies side by side is one row. Returns the stages that do so, and the one that reads what
+/// they make.
+fn spread(program: &mut Program, c: Compute) -> (Vec<Compute>, Compute) {
+    let shape = program.bufs[c.out].shape.clone();
+    let (Some(&last), Some(&before)) = (c.axes.last(), c.axes.iter().rev().nth(1)) else {
+        return (Vec::new(), c);
+    };
+    let summed: Vec<Var> = (c.reduce.iter().flat_map(|r| &r.axes))
+        .map(|a| a.0)
+        .collect();
+    let mut found: Vec<Ex> = Vec::new();
+    visit_expr(&c.value, |e| {
+        let held = matches!(e.kind(), ExKind::Load(..))
+            && axes_of(e, &[last]).is_empty()
+            && !axes_of(e, &[before]).is_empty()
+            && axes_of(e, &summed).is_empty();
+        if held && e.addr() != c.value.addr() && found.iter().all(|x| x != e) {
+            found.push(e.clone());
+        }
+    });
+    let mut stages = Vec::new();
+    let mut read: Vec<(Ex, Ex)> = Vec::new();
+    let mut new = program.clone();
+    for e in found {
+        let out = new.bufs.push(Buffer {
+            name: Symbol::new("each"),
+            dtype: e.dtype(),
+            shape: shape.clone(),
+            role: Role::Temp,
+        });
+        let fresh: Vec<_> = c.axes.iter().map(|_| new.fresh("i", DType::I64)).collect();
+        let place = |v: Var| Some(fresh[c.axes.iter().position(|a| *a == v)?].1.clone());
+        let index = c.axes.iter().map(|&v| Ex::var(v, DType::I64)).collect();
+        read.push((e.clone(), Ex::new(ExKind::Load(out, index), e.dtype())));
+        stages.push(Compute {
+            out,
+            axes: fresh.iter().map(|f| f.0).collect(),
+            reduce: None,
+            value: substitute(&e, &place),
+        });
+    }
+    let value = map_expr(&c.value, |e| {
+        let known = read.iter().find(|r| r.0 == *e);
+        known.map(|r| r.1.clone())
+    });
+    let with = Compute { value, ..c.clone() };
+    if vectors::find(&new, &with).is_none() {
+        return (Vec::new(), c);
+    }
+    *program = new;
+    (stages, with)
 }
 
 /// Returns whether all that a stage reads and writes is float32. Sums of narrow floats along rows

@@ -32,7 +32,9 @@ use crate::fused_bytes::{self, FusedBytes};
 use crate::lower::{accesses, reads};
 use crate::pooled::{self, Pooled};
 use crate::{Buf, Compute, KernelKind, Program, Stage, Stmt, quantised};
+use boxes::Boxes;
 use contraction::Contraction;
+use gathered::Gathered;
 use hinted::Hinted;
 use lines::LinesNest;
 use lookup::Lookup;
@@ -42,6 +44,7 @@ use statement::computation;
 use vectors::Vectors;
 
 mod apart;
+pub mod boxes;
 mod byte_tables;
 pub mod chosen;
 pub mod contraction;
@@ -49,6 +52,7 @@ pub mod copies;
 mod cut;
 pub mod digits;
 mod distribute;
+pub mod gathered;
 pub mod hinted;
 mod in_two;
 pub mod joined;
@@ -129,6 +133,10 @@ pub enum Alone {
     Vectors(Vectors),
     /// By looking bytes up.
     Lookup(Lookup),
+    /// Over boxes of elements.
+    Boxes(Boxes),
+    /// As sums of elements at tabulated places.
+    Gathered(Gathered),
 }
 
 impl Work {
@@ -153,7 +161,9 @@ impl Alone {
             Alone::Code => return None,
             Alone::Contraction(_) => KernelKind::Contraction,
             Alone::Copy(_) => KernelKind::Copy,
-            Alone::Vectors(_) | Alone::Lookup(_) => KernelKind::Vectors,
+            Alone::Vectors(_) | Alone::Lookup(_) | Alone::Boxes(_) | Alone::Gathered(_) => {
+                KernelKind::Vectors
+            }
         })
     }
 }
@@ -185,9 +195,12 @@ type Rule = fn(&Program, &Compute) -> Option<Alone>;
 
 /// The rules for stages alone with the kernels that they choose, in the order in which they are
 /// asked.
-const ALONE: [(KernelKind, Rule); 4] = [
+const ALONE: [(KernelKind, Rule); 6] = [
     (KernelKind::Vectors, |p, c| {
         lookup::find(p, c).map(Alone::Lookup)
+    }),
+    (KernelKind::Vectors, |p, c| {
+        boxes::find(p, c).map(Alone::Boxes)
     }),
     (KernelKind::Copy, |p, c| moves::find(p, c).map(Alone::Copy)),
     (KernelKind::Contraction, |p, c| {
@@ -195,6 +208,9 @@ const ALONE: [(KernelKind, Rule); 4] = [
     }),
     (KernelKind::Vectors, |p, c| {
         vectors::find(p, c).map(Alone::Vectors)
+    }),
+    (KernelKind::Vectors, |p, c| {
+        gathered::find(p, c).map(Alone::Gathered)
     }),
 ];
 

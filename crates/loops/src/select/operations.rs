@@ -4,7 +4,7 @@ use relax_tensor::DType;
 
 use super::cut::{Cut, cut};
 use super::strided::{Strided, affine, inside};
-use crate::{BinOp, Buf, Combiner, Compute, Ex, ExKind, Program, UnOp, Var};
+use crate::{BinOp, Buf, Combiner, Compute, Ex, ExKind, Program, UnOp, Var, axes_of};
 
 /// The maximum number of axes of the result, and of reduced axes.
 pub const AXES: usize = 12;
@@ -260,19 +260,45 @@ pub(super) fn selection(op: BinOp) -> Option<(Op, bool, bool)> {
 }
 
 /// Returns whether a reduction reads elements that are adjacent, or a few steps apart, for adjacent
-/// results.
+/// results. Where it finds an extremum, they may first meet those of another array, of which a row has one or
+/// that are adjacent, too.
 pub fn side_by_side(c: &Compute, dtype: DType) -> bool {
-    let (ExKind::Load(_, index), Some(reduce)) = (c.value.kind(), &c.reduce) else {
+    let Some(reduce) = &c.reduce else {
         return false;
+    };
+    let Some(last) = c.axes.last() else {
+        return false;
+    };
+    let step = |e: &Ex| match e.kind() {
+        ExKind::Load(_, index) => {
+            let along = affine(index.last()?, &[*last], 16)?;
+            along.0[0].as_int()
+        }
+        _ => None,
+    };
+    let read = match c.value.kind() {
+        ExKind::Binary(op @ (BinOp::Add | BinOp::Mul), x, other) => {
+            let extreme = matches!(reduce.combiner, Combiner::Max | Combiner::Min);
+            let whole = *op == BinOp::Add && dtype == DType::I32;
+            let before = |e: &Ex| match e.kind() {
+                ExKind::Load(_, index) => index.split_last().is_some_and(|(_, before)| {
+                    before.iter().all(|i| axes_of(i, &[*last]).is_empty())
+                }),
+                _ => false,
+            };
+            let fits = before(other) && matches!(step(other), Some(0 | 1));
+            if !extreme || !fits || !(dtype.is_float() || whole) {
+                return false;
+            }
+            x
+        }
+        _ => &c.value,
     };
     let known = match reduce.combiner {
         Combiner::Sum | Combiner::Max | Combiner::Min => true,
         Combiner::Prod => dtype.is_float(),
         Combiner::And | Combiner::Or => false,
     };
-    let (Some(along), Some(last)) = (index.last(), c.axes.last()) else {
-        return false;
-    };
-    let step = affine(along, &[*last], 16).and_then(|(steps, _)| steps[0].as_int());
+    let step = step(read);
     known && !dtype.is_bool() && matches!(step, Some(1..=WINDOW_STEP))
 }

@@ -43,7 +43,7 @@ pub fn find(program: &Program, c: &Compute) -> Option<Vec<Group>> {
         _ => groups.len() > 1,
     };
     // Tables are also made for indices at which nothing may be read.
-    let mut all = (chosen.conditions.iter().copied())
+    let mut all = (chosen.conditions.iter())
         .chain(chosen.index)
         .chain(chosen.fill);
     (pays && all.all(|e| harmless(program, c, e))).then_some(groups)
@@ -88,7 +88,7 @@ pub(super) fn harmless(program: &Program, c: &Compute, e: &Ex) -> bool {
 
 /// Groups adjacent axes such that each expression's axes, and those between them, are in one group.
 fn groups(c: &Chosen<'_>, axes: &[Var]) -> Vec<Group> {
-    let of: Vec<Vec<usize>> = (c.conditions.iter().copied().chain(c.index))
+    let of: Vec<Vec<usize>> = (c.conditions.iter().chain(c.index))
         .map(|e| axes_of(e, axes))
         .collect();
     let mut groups: Vec<Group> = Vec::new();
@@ -110,7 +110,7 @@ fn groups(c: &Chosen<'_>, axes: &[Var]) -> Vec<Group> {
         let group = groups.iter_mut().find(|g| g.axes.contains(&axis));
         let group = group.expect("every axis is in a group");
         match c.conditions.get(k) {
-            Some(&condition) => group.conditions.push(condition.clone()),
+            Some(condition) => group.conditions.push(condition.clone()),
             None => group.index.push(k - c.conditions.len()),
         }
     }

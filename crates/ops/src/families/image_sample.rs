@@ -5,7 +5,7 @@ use relax_sym::Dim;
 use relax_tensor::DType;
 
 use super::conv_attrs;
-use super::nn_conv::{canonical_arg, numbers, padded, padding_of, pairs, reach, steps};
+use super::nn_conv::{canonical_arg, numbers, padded_to, padding_of, pairs, reach, steps};
 use super::resample::{Coordinates, Method, Resample};
 use super::util::{dtype_or, finish, int_list, need_eq, word};
 use super::util_te::Done;
@@ -510,8 +510,8 @@ fn dilation2d_compute(te: &mut Te<'_>) -> Done {
         shape.push(room.floor_div(strides[k]) + 1);
     }
     let shape = canonical.convert_extents(&own, &shape);
-    // In the canonical layout, where a window never ends at an image's border.
-    let padded = padded(te, &x, (&own, &canonical), &padding, 0.0);
+    // A window never ends at an image's border.
+    let padded = padded_to(te, &x, (&own, &canonical, &own), &padding, 0.0);
     let y = te.reduce("dilation", &shape, &w[1..], Combiner::Max, |i, r| {
         let at = canonical.index_from(&own, i);
         let mut from = at.clone();
@@ -519,7 +519,7 @@ fn dilation2d_compute(te: &mut Te<'_>) -> Done {
             from[2 + k] = &at[2 + k] * strides[k] + &r[k] * dilations[k];
         }
         let read = |t: &TensorRef, index: &[Ex]| t.at(index).cast(dtype);
-        let value = read(&padded, &from);
+        let value = read(&padded, &own.index_from(&canonical, &from));
         let tap = [at[1].clone(), r[0].clone(), r[1].clone()];
         value + read(&weight, &kernel.index_from(&plain, &tap))
     });

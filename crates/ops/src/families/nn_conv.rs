@@ -329,7 +329,18 @@ pub(super) fn padded(
     padding: &[(i64, i64)],
     fill: f64,
 ) -> TensorRef {
-    if own == canonical && padding.iter().all(|&p| p == (0, 0)) {
+    padded_to(te, x, (own, canonical, canonical), padding, fill)
+}
+
+/// The same in a layout of one's own, the third: the data itself where that is its own already.
+pub(super) fn padded_to(
+    te: &mut Te<'_>,
+    x: &TensorRef,
+    (own, canonical, to): (&Layout, &Layout, &Layout),
+    padding: &[(i64, i64)],
+    fill: f64,
+) -> TensorRef {
+    if own == to && padding.iter().all(|&p| p == (0, 0)) {
         return x.clone();
     }
     let dims = own.convert_extents(canonical, &x.shape);
@@ -337,11 +348,12 @@ pub(super) fn padded(
     for (d, p) in shape[2..].iter_mut().zip(padding) {
         *d = &*d + (p.0 + p.1);
     }
+    let shape = canonical.convert_extents(to, &shape);
     te.compute("pad", &shape, |i| {
-        let mut at = i.to_vec();
+        let mut at = canonical.index_from(to, i);
         let mut inside = Ex::bool(true);
         for (k, p) in padding.iter().enumerate() {
-            at[2 + k] = &i[2 + k] - p.0;
+            at[2 + k] = &at[2 + k] - p.0;
             if p.0 > 0 {
                 inside = and(inside, at[2 + k].ge(0i64));
             }

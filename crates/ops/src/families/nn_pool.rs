@@ -499,8 +499,7 @@ impl Tiles {
 }
 
 /// Pools `x` to `shape`: output index `o` of `m` covers `[o * n / m, ceil((o + 1) * n / m))` of an
-/// axis of `n`. Windows of different widths are laid one beside the other first, with nothing where
-/// they are narrower than the widest, so that all else is pooling in even steps.
+/// axis of `n`. Windows have the width of the widest, in which narrower ones are bounded.
 fn tiled(te: &mut Te<'_>, x: &TensorRef, axes: &[usize], shape: &[Ex], max: bool) -> TensorRef {
     let from = |i: &Ex, axis: usize| (i * &x.shape[axis]).floor_div(&shape[axis]);
     let to =
@@ -513,27 +512,6 @@ fn tiled(te: &mut Te<'_>, x: &TensorRef, axes: &[usize], shape: &[Ex], max: bool
     } else {
         Ex::int(x.dtype, 0)
     };
-    let (mut beside, mut uneven) = (x.shape.clone(), false);
-    for (tiles, &axis) in tiles.iter().zip(axes) {
-        if let Tiles::Uneven(width) = tiles {
-            (beside[axis], uneven) = (&shape[axis] * *width, true);
-        }
-    }
-    let p = if uneven {
-        te.compute("beside", &beside, |i| {
-            let (mut at, mut inside) = (i.to_vec(), Ex::bool(true));
-            for (tiles, &axis) in tiles.iter().zip(axes) {
-                if let Tiles::Uneven(width) = tiles {
-                    let o = i[axis].floor_div(*width);
-                    at[axis] = from(&o, axis) + i[axis].floor_mod(*width);
-                    inside = inside & at[axis].lt(to(&o, axis));
-                }
-            }
-            Ex::where_(&inside, &x.at(&at), &fill)
-        })
-    } else {
-        x.clone()
-    };
     let over: Vec<Ex> = (tiles.iter().zip(axes))
         .map(|(tiles, &a)| match tiles {
             Tiles::Even(width) | Tiles::Uneven(width) => Ex::idx(*width),
@@ -545,8 +523,8 @@ fn tiled(te: &mut Te<'_>, x: &TensorRef, axes: &[usize], shape: &[Ex], max: bool
         let (mut at, mut inside) = (i.to_vec(), Ex::bool(true));
         for (k, &axis) in axes.iter().enumerate() {
             at[axis] = match tiles[k] {
-                Tiles::Even(width) | Tiles::Uneven(width) => &i[axis] * width + &r[k],
-                Tiles::Open => {
+                Tiles::Even(width) => &i[axis] * width + &r[k],
+                Tiles::Uneven(_) | Tiles::Open => {
                     // The widest window; narrower ones skip the rest.
                     let at = from(&i[axis], axis) + &r[k];
                     inside = inside & at.lt(to(&i[axis], axis));
@@ -554,7 +532,7 @@ fn tiled(te: &mut Te<'_>, x: &TensorRef, axes: &[usize], shape: &[Ex], max: bool
                 }
             };
         }
-        Ex::where_(&inside, &p.at(&at), &fill)
+        Ex::where_(&inside, &x.at(&at), &fill)
     });
     if max {
         return pooled;

@@ -1,6 +1,6 @@
 //! Pooling over regions of an image.
 
-use relax_loops::{Ex, TensorRef, UnOp};
+use relax_loops::{Combiner, Ex, TensorRef, UnOp};
 use relax_sym::Dim;
 use relax_tensor::DType;
 
@@ -174,31 +174,109 @@ impl Regions {
     }
 }
 
+/// One axis of regions: where they begin, and the extents of their bins.
+struct Side {
+    start: Ex,
+    bin: Ex,
+}
+
+impl Regions {
+    /// The axis whose ends are two fields of a region `r`, cut in so many bins.
+    fn side(&self, r: &Ex, (from, to): (i64, i64), bins: &Ex, aligned: bool) -> Side {
+        let start = self.field(r, from) * &self.scale;
+        let extent = self.field(r, to) * &self.scale - &start;
+        let extent = if aligned { extent } else { extent.max(1i64) };
+        let bin = extent / bins.cast(self.rois.dtype);
+        Side { start, bin }
+    }
+}
+
+/// The position of sample `i` of `of` in a bin.
+fn sample(side: &Side, bins: &Ex, i: &Ex, of: &Ex) -> Ex {
+    let t = side.bin.dtype();
+    let part = (i.cast(t) + Ex::float(t, 0.5)) * &side.bin / of.cast(t);
+    &side.start + &(bins.cast(t) * &side.bin) + part
+}
+
+/// A position within the image, as its neighbouring elements and how near the second one is. `hold`
+/// keeps what is used several times.
+fn around(v: &Ex, extent: &Ex, hold: &mut dyn FnMut(Ex) -> Ex) -> [Ex; 3] {
+    let v = v.max(0i64);
+    let low = hold(v.cast(DType::I64));
+    let last = extent - 1;
+    let end = low.ge(&last);
+    let fraction = Ex::where_(&end, &v.same(0.0), &(&v - &low.cast(v.dtype())));
+    let (low, high) = (low.min(&last), (&low + 1).min(&last));
+    [hold(low), hold(high), hold(fraction)]
+}
+
+/// The four elements around a position, times their weights.
+fn weighted(
+    [y0, y1, fy]: &[Ex; 3],
+    [x0, x1, fx]: &[Ex; 3],
+    tap: impl Fn(&Ex, &Ex, Ex) -> Ex,
+) -> [Ex; 4] {
+    let (gy, gx) = (fy.same(1.0) - fy, fx.same(1.0) - fx);
+    [
+        tap(y0, x0, &gy * &gx),
+        tap(y0, x1, &gy * fx),
+        tap(y1, x0, fy * &gx),
+        tap(y1, x1, fy * fx),
+    ]
+}
+
 fn roi_align(te: &mut Te<'_>) -> Done {
     let g = Regions::new(te)?;
     let (ratio, mode) = (te.int("sample_ratio")?, te.str("mode"));
-    let (mean, weighted) = (!mode.starts_with("max"), mode == "max_weighted");
+    let (mean, heaviest) = (!mode.starts_with("max"), mode == "max_weighted");
     let aligned = te.flag("aligned");
-    let out = g.result(te);
     let t = g.rois.dtype;
+    let (height, width) = (g.height.cast(t), g.width.cast(t));
+    let outside = |y: &Ex, x: &Ex| y.lt(-1i64) | y.gt(&height) | x.lt(-1i64) | x.gt(&width);
+    if mean && ratio > 0 {
+        // As many samples for each region: a sum over them.
+        let samples = Ex::idx(ratio);
+        let count = (&samples * &samples).cast(g.data.dtype);
+        let [n, c, h, w] = &g.extents;
+        let shape = g.index(n, c, h, w);
+        let over = [samples.clone(), samples.clone()];
+        let out = te.reduce("pooled", &shape, &over, Combiner::Sum, |i, k| {
+            let (r, at) = (&i[0], if g.nchw { [1, 2, 3] } else { [3, 1, 2] });
+            let [channel, row, column] = at.map(|k| &i[k]);
+            let image = g.field(r, 0).cast(DType::I64);
+            let y = sample(&g.side(r, (2, 4), h, aligned), row, &k[0], &samples);
+            let x = sample(&g.side(r, (1, 3), w, aligned), column, &k[1], &samples);
+            let rows = around(&y, &g.height, &mut |e| e);
+            let columns = around(&x, &g.width, &mut |e| e);
+            let [a, b, c, d] = weighted(&rows, &columns, |y, x, weight| {
+                let value = g.data.at(&g.index(&image, channel, y, x));
+                weight.cast(g.data.dtype) * value
+            });
+            let value = a + b + c + d;
+            Ex::where_(&outside(&y, &x), &value.same(0.0), &value) / &count
+        });
+        te.output(&out);
+        return Ok(());
+    }
+    let out = g.result(te);
     te.nest(|n| {
-        let (height, width) = (g.height.cast(t), g.width.cast(t));
         n.for_(g.extents[0].clone(), |n, r| {
             let image = n.let_(g.field(r, 0).cast(DType::I64));
-            let mut side = |from: i64, to: i64, bins: &Ex| {
-                let start = n.let_(g.field(r, from) * &g.scale);
-                let extent = g.field(r, to) * &g.scale - &start;
-                let extent = if aligned { extent } else { extent.max(1i64) };
-                let bin = n.let_(extent / bins.cast(t));
+            let mut side = |ends: (i64, i64), bins: &Ex| {
+                let Side { start, bin } = g.side(r, ends, bins, aligned);
+                let side = Side {
+                    start: n.let_(start),
+                    bin: n.let_(bin),
+                };
                 let samples = if ratio > 0 {
                     Ex::idx(ratio)
                 } else {
-                    n.let_(bin.unary(UnOp::Ceil).cast(DType::I64))
+                    n.let_(side.bin.unary(UnOp::Ceil).cast(DType::I64))
                 };
-                (start, bin, samples)
+                (side, samples)
             };
-            let (top, bin_h, rows) = side(2, 4, &g.extents[2]);
-            let (left, bin_w, columns) = side(1, 3, &g.extents[3]);
+            let (top, rows) = side((2, 4), &g.extents[2]);
+            let (left, columns) = side((1, 3), &g.extents[3]);
             let count = n.let_((&rows * &columns).cast(g.data.dtype));
             n.grid(&g.extents[1..], |n, at| {
                 let start = if mean {
@@ -207,45 +285,22 @@ fn roi_align(te: &mut Te<'_>) -> Done {
                     Ex::float(g.data.dtype, f64::NEG_INFINITY)
                 };
                 let sum = n.cell(start);
-                let place = |start: &Ex, bin: &Ex, bins: &Ex, i: &Ex, of: &Ex| {
-                    let part = (i.cast(t) + Ex::float(t, 0.5)) * bin / of.cast(t);
-                    start + &(bins.cast(t) * bin) + part
-                };
                 n.for_(rows.clone(), |n, i| {
-                    let y = n.let_(place(&top, &bin_h, &at[1], i, &rows));
+                    let y = n.let_(sample(&top, &at[1], i, &rows));
                     n.for_(columns.clone(), |n, j| {
-                        let x = n.let_(place(&left, &bin_w, &at[2], j, &columns));
-                        let outside = y.lt(-1i64) | y.gt(&height) | x.lt(-1i64) | x.gt(&width);
-                        // A position within the image, and its neighbouring elements.
-                        let mut around = |v: &Ex, extent: &Ex| {
-                            let v = v.max(0i64);
-                            let low = n.let_(v.cast(DType::I64));
-                            let last = extent - 1;
-                            let end = low.ge(&last);
-                            let fraction = Ex::where_(&end, &v.same(0.0), &(&v - &low.cast(t)));
-                            let (low, high) = (low.min(&last), (&low + 1).min(&last));
-                            (n.let_(low), n.let_(high), n.let_(fraction))
-                        };
-                        let (y0, y1, fy) = around(&y, &g.height);
-                        let (x0, x1, fx) = around(&x, &g.width);
-                        let (gy, gx) = (fy.same(1.0) - &fy, fx.same(1.0) - &fx);
-                        let tap = |y: &Ex, x: &Ex, weight: Ex| {
+                        let x = n.let_(sample(&left, &at[2], j, &columns));
+                        let ys = around(&y, &g.height, &mut |e| n.let_(e));
+                        let xs = around(&x, &g.width, &mut |e| n.let_(e));
+                        let [a, b, c, d] = weighted(&ys, &xs, |y, x, weight| {
                             let value = g.data.at(&g.index(&image, &at[0], y, x));
                             weight.cast(g.data.dtype) * value
-                        };
-                        let around = [
-                            tap(&y0, &x0, &gy * &gx),
-                            tap(&y0, &x1, &gy * &fx),
-                            tap(&y1, &x0, &fy * &gx),
-                            tap(&y1, &x1, &fy * &fx),
-                        ];
-                        let [a, b, c, d] = around;
-                        let value = if weighted {
+                        });
+                        let value = if heaviest {
                             a.max(b).max(c).max(d)
                         } else {
                             a + b + c + d
                         };
-                        let value = Ex::where_(&outside, &value.same(0.0), &value);
+                        let value = Ex::where_(&outside(&y, &x), &value.same(0.0), &value);
                         let next = if mean {
                             sum.scalar() + value / &count
                         } else {

@@ -7,8 +7,10 @@
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::attention::{self, RxAttentionF32};
 use crate::kernels::blockwise::{self, RxBlockwiseF32};
+use crate::kernels::boxes::{self, RxBoxes};
 use crate::kernels::contract::{self, RxContract};
 use crate::kernels::conv::{self, RxConv2dF32, pooled, transpose};
+use crate::kernels::gathered::{self, RxGathered};
 use crate::kernels::gemm::other::{self, RxGemm, RxGemmI32};
 use crate::kernels::gemm::{self, RxGemmF32};
 use crate::kernels::integer::conv::{self as integer_conv, RxConv2dI32};
@@ -103,6 +105,8 @@ kernels! {
     rx_sweep(sweep: RxSweep) => sweep::evaluate, touches::sweep;
     rx_lines(lines: RxLines) => lines::along, touches::lines;
     rx_pick(pick: RxPick) => pick::pick, touches::pick;
+    rx_boxes(boxes: RxBoxes) => boxes::boxes, touches::boxes;
+    rx_gathered(gathered: RxGathered) => gathered::gathered, touches::gathered;
     rx_attention_f32(attention: RxAttentionF32) => attention::attend, touches::attention;
     rx_layer_norm_f32(norm: RxLayerNormF32) => rows::normalise, touches::layer_norm;
 }

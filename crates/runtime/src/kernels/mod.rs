@@ -7,6 +7,7 @@
 mod arcs;
 pub mod attention;
 pub mod blockwise;
+pub mod boxes;
 mod by_double;
 pub mod combiner;
 pub mod contract;
@@ -18,6 +19,7 @@ mod double_tables;
 mod doubles;
 mod fixed_point;
 pub mod functions;
+pub mod gathered;
 pub mod gemm;
 mod halves;
 pub mod integer;

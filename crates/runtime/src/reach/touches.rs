@@ -5,8 +5,10 @@ use std::ffi::c_void;
 use super::{Args, Axes, Reach};
 use crate::kernels::attention::RxAttentionF32;
 use crate::kernels::blockwise::RxBlockwiseF32;
+use crate::kernels::boxes::RxBoxes;
 use crate::kernels::contract::RxContract;
 use crate::kernels::conv::{RxConv2dF32, RxConv2dSizes};
+use crate::kernels::gathered::RxGathered;
 use crate::kernels::gemm::RxGemmF32;
 use crate::kernels::gemm::epilogue::RxEpilogue;
 use crate::kernels::gemm::other::RxGemmI32;
@@ -157,6 +159,16 @@ impl Reach {
         self.all("result", p.out, size, extents);
     }
 
+    unsafe fn boxes(&mut self, b: &RxBoxes) {
+        let axes = b.axes.max(0) as usize;
+        let size = Kind::of(b.kind).map_or(0, Kind::size);
+        // SAFETY: the descriptor has two extents for each axis.
+        let (from, to) = unsafe { slice(b.extents, 2 * axes) }.split_at(axes);
+        let whole = |extents: &[i64]| [&[b.outer, b.inner], extents].concat();
+        self.all("array", b.x, size, &whole(from));
+        self.all("result", b.out, size, &whole(to));
+    }
+
     fn requantize(&mut self, r: &RxRequantize) {
         let all = [r.outer, r.channels, r.inner];
         self.all("sums", r.x, 4, &all);
@@ -284,6 +296,21 @@ described! {
         reach.all("values", l.values.cast_const(), size, &result);
         let size = element(l.index_kind);
         reach.all("indices", l.indices.cast_const(), size, &result);
+    };
+    /// `rx_boxes`.
+    boxes = |reach, b: RxBoxes| reach.boxes(b);
+    /// `rx_gathered`.
+    gathered = |reach, g: RxGathered| {
+        let size = element(g.kind);
+        let count = [i64::from(g.taps), g.before, g.behind];
+        reach.all("places", g.places, 8, &count);
+        reach.all("weights", g.weights, size.max(4), &count);
+        // A place for each tap and place of the result.
+        let places = slice(g.places, count.iter().product::<i64>().max(0) as usize);
+        let farthest = places.iter().max().map_or(0, |&p| p.saturating_add(1));
+        let all = g.from_before.saturating_mul(g.from_behind).max(farthest);
+        reach.all("array", g.x, element(g.from_kind), &[all, g.channels, g.inner]);
+        reach.all("result", g.out.cast_const(), size, &[g.before, g.channels, g.behind, g.inner]);
     };
     /// `rx_pick`.
     pick = |reach, p: RxPick| reach.pick(p);

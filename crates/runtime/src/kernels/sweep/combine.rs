@@ -7,7 +7,7 @@ use crate::kernels::simd::dispatch;
 use crate::kernels::simd::wide::{Vector, Wide};
 
 /// Fills `n` sums of a type with the initial value of a reduction.
-pub(super) unsafe fn neutral(combiner: Combiner, kind: Kind, sums: *mut u8, n: usize) {
+pub(crate) unsafe fn neutral(combiner: Combiner, kind: Kind, sums: *mut u8, n: usize) {
     macro_rules! fill {
         ($t:ty, $least:expr, $most:expr, $ones:expr) => {{
             let start: $t = match combiner {
@@ -70,7 +70,7 @@ pub(super) const FOLDED: usize = 256;
 
 /// `sums[i] = sums[i] combined with x[i]`; with `FOLD`, `x` is folded onto the first [`FOLDED`]
 /// bytes of sums.
-pub(super) unsafe fn combine<const FOLD: bool>(
+pub(crate) unsafe fn combine<const FOLD: bool>(
     combiner: Combiner,
     kind: Kind,
     sums: *mut u8,

@@ -13,15 +13,16 @@ pub mod apply;
 mod beside;
 mod chains;
 mod choice;
-mod combine;
+pub(crate) mod combine;
 mod divide;
 mod divisor;
 mod narrow;
 pub mod op;
+mod pairs;
 mod pitched;
 mod read;
 mod space;
-mod taps;
+pub(crate) mod taps;
 mod uniform;
 mod windows;
 

@@ -27,9 +27,15 @@ pub(super) struct Pitched {
 
 impl Pitched {
     /// The rows of a result whose input is read in steps of `step`; a long row has at most `longest`
-    /// elements, of which to compute `little` takes less than to begin another one. `None` where rows
-    /// are better reduced alone.
-    pub(super) fn of(out: &Space, step: usize, longest: usize, little: usize) -> Option<Self> {
+    /// elements, of which to compute `little` takes less than to begin another one. `alike` says of an axis
+    /// whether its rows may be one. `None` where rows are better reduced alone.
+    pub(super) fn of(
+        out: &Space,
+        step: usize,
+        longest: usize,
+        little: usize,
+        alike: impl Fn(usize) -> bool,
+    ) -> Option<Self> {
         let inner = out.inner();
         if inner >= SHORT {
             return None;
@@ -37,7 +43,8 @@ impl Pitched {
         let (mut axes, mut one, mut needed) = (Vec::new(), inner, inner);
         for axis in (0..out.rank().saturating_sub(1)).rev() {
             let (extent, along) = out.axis(axis, 0);
-            let even = usize::try_from(along).ok().filter(|a| a % step == 0);
+            let even = usize::try_from(along).ok();
+            let even = even.filter(|a| a % step == 0 && alike(axis));
             let (Some(along), Some(left)) = (even, longest.checked_sub(one)) else {
                 break;
             };

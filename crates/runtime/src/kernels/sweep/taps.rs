@@ -162,7 +162,7 @@ unsafe fn reduced<L: Lanes, const COMBINER: i32>(
 }
 
 /// An element type of sums.
-trait Held: Copy {
+pub(super) trait Held: Copy {
     /// Its vectors.
     type Lanes<S: Wide>: Lanes<Element = Self>;
     /// Whether it has products here.
@@ -222,7 +222,7 @@ unsafe fn of_type<S: Wide, T: Held>(
 }
 
 /// The same for a type given by its number.
-pub(super) unsafe fn typed(
+pub(crate) unsafe fn typed(
     (combiner, kind): (Combiner, Kind),
     from: *const u8,
     taps: &[isize],

@@ -1,14 +1,14 @@
 //! Reductions of one input's elements at small steps around the position of the result's element:
-//! windows, and whole rows onto each other.
+//! windows, and whole rows onto each other. Before, they may meet those of another input ([`pairs`]).
 //!
 //! The elements of a row of the result are reduced in parallel lanes, in vectors that stay in
 //! registers, each in the order of the expression. Rows that are read with a longer step, or that
 //! hold narrow floats, are first copied to contiguous memory: sorted by the remainder of their
 //! positions modulo the step.
 
+use super::pairs::{self, Other, offsets};
 use super::pitched::Pitched;
 use super::read::gathered;
-use super::space::Space;
 use super::taps::{apart_by, typed};
 use super::{Op, Plan, WINDOW_STEP, combine, register};
 use crate::context::RxContext;
@@ -62,21 +62,12 @@ pub(super) struct Windows {
     pitched: Option<Pitched>,
     /// Where whole vectors can be read: the last place in the input for the first element of a row.
     spare: isize,
+    /// The array whose elements meet those of the input.
+    other: Option<Other>,
 }
 
 /// The bytes of the largest vectors.
 const VECTOR: usize = 64;
-
-/// The offsets of all positions of a space, in order.
-fn offsets(space: &Space, count: usize) -> Vec<isize> {
-    let mut at = space.cursor(0, None);
-    let mut all = Vec::with_capacity(count);
-    for _ in 0..count {
-        all.push(at.offset[0]);
-        space.next(&mut at);
-    }
-    all
-}
 
 impl Windows {
     /// `None` where a reduction has another form.
@@ -93,9 +84,14 @@ impl Windows {
         let (count, inner) = (p.over.count(), p.out.inner());
         let step = if inner > 1 { p.out.inner_step(0) } else { 1 };
         let fits = (1..=MOST).contains(&count) && (1..=WINDOW_STEP as isize).contains(&step);
-        if !plain || !known || !fits || p.v.inputs != 1 || p.v.reduced <= 0 {
+        if !known || !fits || p.v.reduced <= 0 {
             return None;
         }
+        let other = match p.v.inputs {
+            1 if plain => None,
+            2 => Some(Other::of(p, count)?),
+            _ => return None,
+        };
         let step = step as usize;
         let size = register(kind).size();
         let rows = p.out.count() / inner.max(1);
@@ -113,8 +109,9 @@ impl Windows {
             part: 0,
             pitched: None,
             spare: -1,
+            other,
         };
-        let places = offsets(&p.over, count);
+        let places = offsets(&p.over, 0, count);
         if let (Some(a), Some(b)) = (p.out.most(0), p.over.most(0)) {
             let farthest = places.iter().max().copied().unwrap_or(0);
             windows.spare = a + b + 1 - farthest - (VECTOR / size) as isize;
@@ -154,7 +151,11 @@ impl Windows {
             false => PIECE / size,
         };
         let little = LITTLE / size / places.len().max(1);
-        let pitched = Pitched::of(&p.out, self.step, longest.min(PIECE / size), little);
+        // Rows that are reduced as one meet the same elements.
+        let other = self.other.as_ref();
+        let alike = |axis| other.is_none_or(|o| !o.beside && p.out.axis(axis, 1).1 == 0);
+        let longest = longest.min(PIECE / size);
+        let pitched = Pitched::of(&p.out, self.step, longest, little, alike);
         if pitched.is_none() {
             self.chunks.clear();
         }
@@ -259,7 +260,7 @@ impl Windows {
     unsafe fn sums(
         &self,
         p: &Plan<'_>,
-        at: isize,
+        (at, other): (isize, isize),
         (n, start, own): (usize, u64, bool),
         room: *mut u8,
         sums: *mut u8,
@@ -269,6 +270,7 @@ impl Windows {
         // says, and `sums` room for `n`.
         unsafe {
             let from = p.data[0].cast::<u8>().offset(at * kind.size() as isize);
+            let mut done = 0;
             for (k, chunk) in self.chunks.iter().enumerate() {
                 let mut from = from;
                 if self.brought {
@@ -279,7 +281,15 @@ impl Windows {
                 // Behind the last line there is another one, and the sums; behind most rows of the
                 // input there are others.
                 let n = (n, own && (self.brought || at <= self.spare));
-                typed((p.combiner, wide), from, &chunk.taps, n, start, sums);
+                let how = (p.combiner, wide);
+                let Some(by) = &self.other else {
+                    typed(how, from, &chunk.taps, n, start, sums);
+                    continue;
+                };
+                let others = &by.taps[done..][..chunk.taps.len()];
+                done += others.len();
+                let with = (by.at(p, other), others);
+                pairs::typed(how, by, (from, &chunk.taps), with, n, start, sums);
             }
         }
     }
@@ -310,12 +320,12 @@ unsafe fn pieces(w: &Windows, p: &Plan<'_>, begin: usize, end: usize, room: *mut
     for task in begin..end {
         let pitched = w.pitched.as_ref().map(|p| (p, p.task(task)));
         // The first element of the result, how many there are, and where the first one is read.
-        let (first, n, at) = match pitched {
+        let (first, n, at, other) = match pitched {
             Some((_, (first, _, n))) => {
                 if task > begin {
                     row = p.out.cursor(first * inner, None);
                 }
-                (first * inner, n, row.offset[0])
+                (first * inner, n, row.offset[0], row.offset[1])
             }
             None => {
                 let (index, inside) = (task / pieces, task % pieces * w.piece);
@@ -323,7 +333,10 @@ unsafe fn pieces(w: &Windows, p: &Plan<'_>, begin: usize, end: usize, room: *mut
                     p.out.next_row(&mut row);
                 }
                 let at = row.offset[0] + (inside * w.step) as isize;
-                (index * inner + inside, (inner - inside).min(w.piece), at)
+                let beside = w.other.as_ref().is_some_and(|o| o.beside);
+                let other = row.offset[1] + if beside { inside as isize } else { 0 };
+                let n = (inner - inside).min(w.piece);
+                (index * inner + inside, n, at, other)
             }
         };
         // SAFETY: pieces are those of the result, and `room` has what `Windows::room` says; every
@@ -336,7 +349,7 @@ unsafe fn pieces(w: &Windows, p: &Plan<'_>, begin: usize, end: usize, room: *mut
         // SAFETY: pieces are those of the result, and `room` has what `Windows::room` says; every
         // task writes its own part of the result.
         unsafe {
-            w.sums(p, at, (n, start, own), room, sums);
+            w.sums(p, (at, other), (n, start, own), room, sums);
             // Narrow floats take less room than the sums.
             if let Some((pitched, (_, rows, _))) = pitched {
                 let mut results = sums_room;
