@@ -137,7 +137,9 @@ struct Plan<'a> {
     lines: u128,
     /// Whether strips run along the reduced axes (else along those of the result).
     along_reduced: bool,
-    /// The single operation on narrow floats, if that is the program.
+    /// The operations a block of elements at a time, where they are those of a chain.
+    chain: chains::Chain,
+    /// How results are computed of what lies beside them, where that needs no strips.
     narrow: Option<narrow::Narrow>,
 }
 
@@ -162,17 +164,23 @@ impl Plan<'_> {
     /// `out`.
     unsafe fn value(&self, s: &mut Strip, n: usize, out: *mut u8) -> *const u8 {
         match self.ops {
-            [op] if op.op() == Op::Copy => s.operands[op.args[0] as usize],
+            [op] if op.op() == Op::Copy && !self.chain.helps() => s.operands[op.args[0] as usize],
             _ => {
                 // SAFETY: the operands have `n` elements, and `out` has room for as many.
-                unsafe { self.run(s, n, out) };
+                unsafe { self.run(s, n, (register(self.out_kind), out)) };
                 out
             }
         }
     }
 
-    /// Runs the operations over `n` elements; the last one writes to `out`.
-    unsafe fn run(&self, s: &mut Strip, n: usize, out: *mut u8) {
+    /// Runs the operations over `n` elements; the last one writes to `out`, elements of the result
+    /// as strips hold them, or of a chain those of any type.
+    unsafe fn run(&self, s: &mut Strip, n: usize, (kind, out): (Kind, *mut u8)) {
+        if self.chain.helps() {
+            // SAFETY: the operands have `n` elements, and `out` has room for as many.
+            unsafe { self.run_chain(n, |k| s.source(self, k), (kind, out)) };
+            return;
+        }
         let first = (self.v.inputs + self.v.constants) as usize;
         let last = self.ops.len() - 1;
         for (k, op) in self.ops.iter().enumerate() {
@@ -279,11 +287,11 @@ unsafe fn plain(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
         before = n;
         // SAFETY: tasks are strips of the result, and `room` has what the plan says.
         unsafe {
-            if p.direct() {
+            if p.direct() || p.chain.helps() {
                 let to = p.v.out.cast::<u8>().add(first * p.out_kind.size());
-                p.run(&mut s, n, to);
+                p.run(&mut s, n, (p.out_kind, to));
             } else {
-                p.run(&mut s, n, result);
+                p.run(&mut s, n, (p.out_kind, result));
                 p.finish(result, first, n);
             }
         }
@@ -443,6 +451,7 @@ pub unsafe fn evaluate(context: &mut RxContext, v: &RxSweep) -> i32 {
         uniform: Uniform::default(),
         lines: 0,
         along_reduced: false,
+        chain: chains::Chain::new(),
         narrow: None,
     };
     let (count, over) = (plan.out.count(), plan.over.count());
