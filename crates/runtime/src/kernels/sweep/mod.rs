@@ -11,6 +11,8 @@ mod types;
 
 pub mod apply;
 mod beside;
+#[cfg(target_arch = "x86_64")]
+mod blocks;
 mod chains;
 mod choice;
 mod combine;
@@ -22,6 +24,7 @@ mod pitched;
 mod read;
 mod space;
 mod taps;
+mod together;
 mod uniform;
 mod windows;
 
@@ -483,15 +486,19 @@ pub unsafe fn evaluate(context: &mut RxContext, v: &RxSweep) -> i32 {
         unsafe { beside::run(plan, &line, scratch.memory.cast()) };
         return 0;
     }
+    let together = plan.together();
+    let together = together.as_ref();
     // SAFETY: threads take tasks of their own, which write disjoint places.
-    let shared = unsafe { Share::new((plan, scratch.memory.cast::<u8>())) };
+    let shared = unsafe { Share::new((plan, together, scratch.memory.cast::<u8>())) };
     context.pool.each(tasks, grain, |begin, end, worker| {
-        let &(plan, room) = shared.get();
+        let &(plan, together, room) = shared.get();
         // SAFETY: tasks are those of the result, every element that extents and steps name lies in
         // its input, and the scratch has room for each thread.
         unsafe {
             let room = room.add(worker * plan.room());
-            if plan.along_reduced {
+            if let Some(line) = together {
+                together::run(plan, line, (begin, end), room);
+            } else if plan.along_reduced {
                 rows(plan, begin, end, room);
             } else if plan.v.reduced > 0 {
                 columns(plan, begin, end, room);

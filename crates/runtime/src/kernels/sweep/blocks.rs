@@ -1,0 +1,346 @@
+//! The blocks of a chain: each passes through all steps at once.
+
+use super::chains::{Chain, Rounds, SLOTS, Source, Step};
+use super::op::Op;
+use crate::kernels::functions::over_f32;
+use crate::kernels::kinds::Kind;
+use crate::kernels::narrowing::Narrowing;
+use std::mem::MaybeUninit;
+use std::ptr::null;
+
+/// The most elements of a block: a function of so many takes little more than its arithmetic.
+const WIDE: usize = 256;
+/// Vectors that are computed together: a block is a whole number of such groups.
+const GROUP: usize = 8;
+/// The most elements of a group.
+const LINE: usize = 16 * GROUP;
+
+/// Memory for the values of a block.
+#[repr(align(64))]
+struct Slots([[f32; WIDE]; SLOTS]);
+
+/// Where values are, and which of the bits of an element's number count: none of a number that is
+/// the same for all, which is a vector at least.
+type Places = [(*const f32, usize); SLOTS];
+
+/// A part of the elements: from one on, how many of them, and how many are computed, which are whole
+/// groups.
+struct Part {
+    from: usize,
+    count: usize,
+    whole: usize,
+}
+
+/// The part of `n` elements after those that are `done`. Where the rest is no whole groups, the last
+/// part overlaps the one before: results overwrite no operands.
+#[inline(always)]
+fn part(n: usize, done: usize, group: usize) -> Part {
+    let left = n - done;
+    let whole = left.next_multiple_of(group).min(WIDE);
+    if whole <= n {
+        let count = whole;
+        return Part {
+            from: done.min(n - whole),
+            count,
+            whole,
+        };
+    }
+    // What fits, or fewer elements than a group has.
+    let count = if n >= group { n / group * group } else { n };
+    Part {
+        from: 0,
+        count,
+        whole: count.next_multiple_of(group),
+    }
+}
+
+/// See [`super::Plan::run_chain`].
+#[inline(always)]
+pub(super) unsafe fn chained<S: Narrowing>(
+    chain: &Chain,
+    n: usize,
+    sources: &[Source],
+    kind: Kind,
+    to: *mut u8,
+) {
+    let group = GROUP * S::LANES;
+    // What a step reads was written before.
+    let mut room = MaybeUninit::<Slots>::uninit();
+    // SAFETY: only the place of the numbers is asked for.
+    let slots = unsafe { &raw mut (*room.as_mut_ptr()).0 }.cast::<[f32; WIDE]>();
+    // Where the values of a block are: in their slots, or where they lie.
+    let mut places: Places = [(null(), usize::MAX); SLOTS];
+    // Values that are one number for all elements, a bit for each.
+    let mut fixed = 0u32;
+    let first = n.min(WIDE).next_multiple_of(group);
+    // SAFETY: an operand that is one number has one element.
+    unsafe {
+        for (slot, place) in places.iter_mut().enumerate() {
+            place.0 = slots.add(slot).cast();
+        }
+        for (slot, source) in sources.iter().enumerate().filter(|s| s.1.one) {
+            fixed |= 1 << slot;
+            places[slot].1 = 0;
+            let x = S::splat(number(source));
+            // Functions read all of them.
+            let many = if chain.calls(slot) { first } else { 1 };
+            for i in (0..many).step_by(S::LANES) {
+                x.store(slots.add(slot).cast::<f32>().add(i));
+            }
+        }
+    }
+    let steps = chain.steps();
+    let last = steps.len().saturating_sub(1);
+    // Those that give such a value are done for the first part only, which is the longest.
+    let mut again = 0u64;
+    for (k, step) in steps.iter().enumerate() {
+        let is_fixed = |place: &usize| fixed >> (step.args[*place] % 32) & 1 == 1;
+        let mut reads = (0..4).filter(|&place| step.op.reads(place));
+        let once = steps.iter().filter(|s| s.to == step.to).count() == 1;
+        match k < last && once && reads.all(|p| is_fixed(&p)) {
+            true => {
+                fixed |= 1 << (step.to % 32);
+                places[usize::from(step.to) % SLOTS].1 = 0;
+            }
+            false => again |= 1 << k,
+        }
+    }
+    // Fewer elements than a group has are copied to lines of their own.
+    let mut line = [0u8; 4 * LINE];
+    let mut done = 0;
+    while done < n {
+        let Part { from, count, whole } = part(n, done, group);
+        // SAFETY: operands have `n` elements, of which a part is whole or copied to a line, and the
+        // result has room for as many.
+        unsafe {
+            for (slot, source) in sources.iter().enumerate().filter(|s| !s.1.one) {
+                let size = source.kind.size();
+                let mut lies = source.at.add(from * size);
+                if count < whole {
+                    let to = line.as_mut_ptr();
+                    std::ptr::copy_nonoverlapping(lies, to, count * size);
+                    lies = line.as_ptr();
+                } else if source.kind == Kind::F32 {
+                    places[slot].0 = lies.cast();
+                    continue;
+                }
+                read::<S>(source.kind, lies, slots.add(slot).cast(), whole);
+            }
+            let out = to.add(from * kind.size());
+            let last_to = if count < whole { line.as_mut_ptr() } else { out };
+            for (k, step) in steps.iter().enumerate() {
+                if done > 0 && again >> k & 1 == 0 {
+                    continue;
+                }
+                let slot = slots.add(usize::from(step.to) % SLOTS).cast::<f32>();
+                if is_function(step.op) {
+                    let [a, b, ..] = step.args.map(|k| places[usize::from(k) % SLOTS].0);
+                    over_f32(step.math, count, a, b, slot);
+                    for i in count..whole {
+                        *slot.add(i) = 0.0;
+                    }
+                }
+                let to = if k == last { (kind, last_to) } else { (Kind::F32, slot.cast()) };
+                for i in (0..whole).step_by(group) {
+                    let to = (to.0, to.1.add(i * to.0.size()));
+                    apply::<S>(step, &places, i, slot.add(i), to);
+                }
+            }
+            if count < whole {
+                std::ptr::copy_nonoverlapping(line.as_ptr(), out, count * kind.size());
+            }
+        }
+        done = from + count;
+    }
+}
+
+/// The number of an operand that is one.
+unsafe fn number(source: &Source) -> f32 {
+    let bits = || {
+        // SAFETY: there is an element of two bytes.
+        unsafe { source.at.cast::<u16>().read_unaligned() }
+    };
+    match source.kind {
+        Kind::F16 => half::f16::from_bits(bits()).to_f32(),
+        Kind::BF16 => half::bf16::from_bits(bits()).to_f32(),
+        // SAFETY: there is an element.
+        Kind::Bool => f32::from(u8::from(unsafe { *source.at } != 0)),
+        // SAFETY: as above.
+        _ => unsafe { source.at.cast::<f32>().read_unaligned() },
+    }
+}
+
+/// Something for every vector of `$n` elements, which are whole groups.
+macro_rules! vectors {
+    ($n:expr, |$i:ident| $body:expr) => {{
+        let mut begin = 0;
+        while begin < $n {
+            // Without a branch between them.
+            for v in 0..GROUP {
+                let $i = begin + v * S::LANES;
+                $body;
+            }
+            begin += GROUP * S::LANES;
+        }
+    }};
+}
+
+/// Reads elements as numbers.
+#[inline(always)]
+unsafe fn read<S: Narrowing>(kind: Kind, from: *const u8, to: *mut f32, n: usize) {
+    // SAFETY: there are whole groups of elements.
+    unsafe {
+        let narrow = from.cast::<u16>();
+        match kind {
+            Kind::F16 => vectors!(n, |i| S::widened::<false>(narrow.add(i)).store(to.add(i))),
+            Kind::BF16 => vectors!(n, |i| S::widened::<true>(narrow.add(i)).store(to.add(i))),
+            Kind::Bool => vectors!(n, |i| S::truths(from.add(i)).store(to.add(i))),
+            _ => vectors!(n, |i| S::load(from.cast::<f32>().add(i)).store(to.add(i))),
+        }
+    }
+}
+
+/// Writes a group of numbers as elements of a type.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the vectors in registers.
+unsafe fn write<S: Narrowing>(kind: Kind, y: &[S; GROUP], to: *mut u8) {
+    const NEQ: i32 = std::arch::x86_64::_CMP_NEQ_UQ;
+    macro_rules! each {
+        ($t:ty, |$y:ident, $at:ident| $put:expr) => {
+            for v in 0..GROUP {
+                let ($y, $at) = (y[v], to.cast::<$t>().add(S::LANES * v));
+                $put;
+            }
+        };
+    }
+    // SAFETY: there is room for a group of elements.
+    unsafe {
+        match kind {
+            Kind::F16 => each!(u16, |y, at| y.narrow::<false>(at)),
+            Kind::BF16 => each!(u16, |y, at| y.narrow::<true>(at)),
+            Kind::Bool => each!(u8, |y, at| y.test::<NEQ>(S::splat(0.0), at)),
+            // The caller writes float32.
+            _ => {}
+        }
+    }
+}
+
+/// Returns whether an operation is a function of all elements of a block.
+fn is_function(op: Op) -> bool {
+    matches!(op, Op::Math | Op::Math2 | Op::Rem)
+}
+
+/// One step on a group of numbers from one on, which lie at their places: what it gives is written as
+/// elements of a type. Of a function, the numbers in the step's own slot are rounded and written.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the vectors in registers.
+unsafe fn apply<S: Narrowing>(
+    step: &Step,
+    places: &Places,
+    first: usize,
+    own: *const f32,
+    (kind, to): (Kind, *mut u8),
+) {
+    // SAFETY: arithmetic of vectors, whose instruction set the callers enable; operands and result
+    // have groups of elements, or one vector of a number that is the same for all.
+    unsafe {
+        let mut y = [S::splat(0.0); GROUP];
+        let operand = |k: u8| places[usize::from(k) % SLOTS];
+        macro_rules! each {
+            ($($x:ident of $place:literal),+ => $value:expr) => {{
+                $(let ($x, mask) = operand(step.args[$place]);
+                let $x = ($x.add(first & mask), mask);)+
+                for v in 0..GROUP {
+                    let i = v * S::LANES;
+                    $(let $x = S::load($x.0.add(i & $x.1));)+
+                    y[v] = $value;
+                }
+            }};
+            ($a:ident => $value:expr) => { each!($a of 0 => $value) };
+            ($a:ident, $b:ident => $value:expr) => { each!($a of 0, $b of 1 => $value) };
+            ($a:ident, $b:ident, $c:ident => $value:expr) => {
+                each!($a of 0, $b of 1, $c of 2 => $value)
+            };
+            ($a:ident, $b:ident, $c:ident, $d:ident => $value:expr) => {
+                each!($a of 0, $b of 1, $c of 2, $d of 3 => $value)
+            };
+        }
+        let (zero, one) = (S::splat(0.0), S::splat(1.0));
+        let opposite = S::splat(-1.0);
+        let infinity = S::splat(f32::INFINITY);
+        match step.op {
+            Op::Copy => each!(a => a),
+            Op::Add => each!(a, b => a.add(b)),
+            Op::Sub => each!(a, b => a.sub(b)),
+            Op::Mul => each!(a, b => a.mul(b)),
+            Op::Div => each!(a, b => a.div(b)),
+            Op::FloorDiv => each!(a, b => a.div(b).floor()),
+            Op::FloorMod => each!(a, b => a.sub(a.div(b).floor().mul(b))),
+            Op::Min => each!(a, b => a.min(b)),
+            Op::Max => each!(a, b => a.max(b)),
+            Op::MaxMin => each!(a, b, c => a.max(b).min(c)),
+            Op::MinMax => each!(a, b, c => a.min(b).max(c)),
+            Op::Neg => each!(a => S::splat(-0.0).sub(a)),
+            Op::Abs => each!(a => a.abs()),
+            Op::Sqrt => each!(a => a.sqrt()),
+            Op::Rsqrt => each!(a => one.div(a.sqrt())),
+            Op::Floor => each!(a => a.floor()),
+            Op::Ceil => each!(a => a.mul(opposite).floor().mul(opposite)),
+            Op::Trunc => each!(a => a.abs().floor().copysign(a)),
+            Op::RoundEven => each!(a => a.round()),
+            // The greatest number below one half: with that itself, numbers just below a half would
+            // be rounded up.
+            Op::Round => {
+                let half = S::splat(0.5f32.next_down());
+                each!(a => a.abs().add(half).floor().copysign(a));
+            }
+            Op::SelectLt => each!(a, b, c, d => S::select(a.lt(b), c, d)),
+            Op::SelectLe => each!(a, b, c, d => {
+                S::select(a.lt(b), c, S::select(a.eq(b), c, d))
+            }),
+            Op::SelectEq => each!(a, b, c, d => S::select(a.eq(b), c, d)),
+            Op::Select => each!(a, b, c => S::select(a.eq(zero), c, b)),
+            Op::Lt => each!(a, b => S::select(a.lt(b), one, zero)),
+            Op::Le => each!(a, b => S::select(a.lt(b), one, S::select(a.eq(b), one, zero))),
+            Op::Eq => each!(a, b => S::select(a.eq(b), one, zero)),
+            Op::Ne => each!(a, b => S::select(a.eq(b), zero, one)),
+            Op::And => each!(a, b => a.mul(b)),
+            Op::Or => each!(a, b => a.max(b)),
+            Op::Xor => each!(a, b => a.sub(b).abs()),
+            Op::Not => each!(a => one.sub(a)),
+            Op::IsNan => each!(a => S::select(a.eq(a), zero, one)),
+            Op::IsInf => each!(a => S::select(a.abs().eq(infinity), one, zero)),
+            Op::IsFinite => each!(a => S::select(a.abs().lt(infinity), one, zero)),
+            // To truth values only.
+            Op::Cast => each!(a => S::select(a.eq(zero), zero, one)),
+            Op::Math | Op::Math2 | Op::Rem => {
+                for v in 0..GROUP {
+                    y[v] = S::load(own.add(v * S::LANES));
+                }
+            }
+            // No step has any other.
+            _ => {}
+        }
+        match step.rounds {
+            Rounds::Not => {}
+            Rounds::Half => {
+                for v in 0..GROUP {
+                    y[v] = y[v].rounded::<false>();
+                }
+            }
+            Rounds::Brain => {
+                for v in 0..GROUP {
+                    y[v] = y[v].rounded::<true>();
+                }
+            }
+        }
+        match kind {
+            Kind::F32 => {
+                for v in 0..GROUP {
+                    y[v].store(to.cast::<f32>().add(v * S::LANES));
+                }
+            }
+            kind => write(kind, &y, to),
+        }
+    }
+}
