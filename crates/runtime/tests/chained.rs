@@ -1,12 +1,12 @@
-//! Programs that a block of elements passes through at once: random ones of float32 and truth
-//! values, over operands of float16, bfloat16, float32 and truth values, whatever way these lie, and
-//! what is reduced of them.
+//! Programs that a block of elements passes through at once: random ones of floats and truth values,
+//! over operands of float16, bfloat16 and float32, or of float64, and truth values, whatever way these
+//! lie, and what is reduced of them.
 
 mod common;
 
 use common::{Random, everywhere};
 use half::{bf16, f16};
-use relax_runtime::capi::arrays::rx_vmath_f32;
+use relax_runtime::capi::arrays::{rx_vmath_f32, rx_vmath_f64};
 use relax_runtime::capi::kernels::rx_sweep;
 use relax_runtime::kernels::combiner::Combiner;
 use relax_runtime::kernels::kinds::Kind;
@@ -78,86 +78,92 @@ struct Done {
 }
 
 /// Bytes of an element as a number.
-fn number(kind: Kind, bytes: &[u8]) -> f32 {
+fn number(kind: Kind, bytes: &[u8]) -> f64 {
     let bits = || u16::from_le_bytes([bytes[0], bytes[1]]);
     match kind {
-        Kind::F16 => f16::from_bits(bits()).to_f32(),
-        Kind::BF16 => bf16::from_bits(bits()).to_f32(),
-        Kind::Bool => f32::from(u8::from(bytes[0] != 0)),
-        _ => f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]),
+        Kind::F16 => f16::from_bits(bits()).to_f64(),
+        Kind::BF16 => bf16::from_bits(bits()).to_f64(),
+        Kind::Bool => f64::from(u8::from(bytes[0] != 0)),
+        Kind::F64 => f64::from_le_bytes(std::array::from_fn(|i| bytes[i])),
+        _ => f32::from_le_bytes(std::array::from_fn(|i| bytes[i])).into(),
     }
 }
 
 /// A number as an element holds it.
-fn held(kind: Kind, x: f32) -> f32 {
+fn held(kind: Kind, x: f64) -> f64 {
     match kind {
-        Kind::F16 => f16::from_f32(x).to_f32(),
-        Kind::BF16 => bf16::from_f32(x).to_f32(),
-        Kind::Bool => f32::from(u8::from(x != 0.0)),
-        _ => x,
+        Kind::F16 => f16::from_f32(x as f32).to_f64(),
+        Kind::BF16 => bf16::from_f32(x as f32).to_f64(),
+        Kind::Bool => f64::from(u8::from(x != 0.0)),
+        Kind::F64 => x,
+        _ => f64::from(x as f32),
     }
 }
 
-fn function(math: Math, x: f32, y: f32) -> f32 {
-    let mut z = 0.0;
-    // SAFETY: all have one element.
-    unsafe { rx_vmath_f32(math as i32, 1, &raw const x, &raw const y, &raw mut z) };
-    z
+macro_rules! computed {
+    ($name:ident, $t:ty, $function:ident) => {
+        fn $name(d: &Done, [a, b, c, e]: [$t; 4]) -> $t {
+            let least = |a: $t, b: $t| if a < b { a } else { b };
+            let most = |a: $t, b: $t| if a > b { a } else { b };
+            let truth = |holds: bool| <$t>::from(u8::from(holds));
+            match d.op {
+                Op::Add => a + b,
+                Op::Sub => a - b,
+                Op::Mul => a * b,
+                Op::Div => a / b,
+                Op::FloorDiv => (a / b).floor(),
+                Op::FloorMod => a - (a / b).floor() * b,
+                Op::Rem => a % b,
+                Op::Min => least(a, b),
+                Op::Max => most(a, b),
+                Op::MaxMin => least(most(a, b), c),
+                Op::MinMax => most(least(a, b), c),
+                Op::Neg => -a,
+                Op::Abs => a.abs(),
+                Op::Sqrt => a.sqrt(),
+                Op::Rsqrt => 1.0 / a.sqrt(),
+                Op::Floor => a.floor(),
+                Op::Ceil => a.ceil(),
+                Op::Trunc => a.trunc(),
+                Op::Round => a.round(),
+                Op::RoundEven => a.round_ties_even(),
+                Op::SelectLt => [e, c][usize::from(a < b)],
+                Op::SelectLe => [e, c][usize::from(a <= b)],
+                Op::SelectEq => [e, c][usize::from(a == b)],
+                Op::Select => [c, b][usize::from(a != 0.0)],
+                Op::Lt => truth(a < b),
+                Op::Le => truth(a <= b),
+                Op::Eq => truth(a == b),
+                Op::Ne | Op::Xor => truth(a != b),
+                Op::IsNan => truth(a.is_nan()),
+                Op::IsInf => truth(a.is_infinite()),
+                Op::IsFinite => truth(a.is_finite()),
+                Op::And => truth(a != 0.0 && b != 0.0),
+                Op::Or => truth(a != 0.0 || b != 0.0),
+                Op::Not => truth(a == 0.0),
+                Op::Narrow | Op::Cast => held(d.to, f64::from(a)) as $t,
+                Op::Math | Op::Math2 => {
+                    let (math, mut z) = (d.math.unwrap_or(Math::Exp) as i32, 0.0);
+                    // SAFETY: all have one element.
+                    unsafe { $function(math, 1, &raw const a, &raw const b, &raw mut z) };
+                    z
+                }
+                _ => a,
+            }
+        }
+    };
 }
+computed!(single, f32, rx_vmath_f32);
+computed!(double, f64, rx_vmath_f64);
 
-fn computed(d: &Done, [a, b, c, e]: [f32; 4]) -> f32 {
-    let least = |a: f32, b: f32| if a < b { a } else { b };
-    let most = |a: f32, b: f32| if a > b { a } else { b };
-    let truth = |holds: bool| f32::from(u8::from(holds));
-    match d.op {
-        Op::Add => a + b,
-        Op::Sub => a - b,
-        Op::Mul => a * b,
-        Op::Div => a / b,
-        Op::FloorDiv => (a / b).floor(),
-        Op::FloorMod => a - (a / b).floor() * b,
-        Op::Rem => a % b,
-        Op::Min => least(a, b),
-        Op::Max => most(a, b),
-        Op::MaxMin => least(most(a, b), c),
-        Op::MinMax => most(least(a, b), c),
-        Op::Neg => -a,
-        Op::Abs => a.abs(),
-        Op::Sqrt => a.sqrt(),
-        Op::Rsqrt => 1.0 / a.sqrt(),
-        Op::Floor => a.floor(),
-        Op::Ceil => a.ceil(),
-        Op::Trunc => a.trunc(),
-        Op::Round => a.round(),
-        Op::RoundEven => a.round_ties_even(),
-        Op::SelectLt => [e, c][usize::from(a < b)],
-        Op::SelectLe => [e, c][usize::from(a <= b)],
-        Op::SelectEq => [e, c][usize::from(a == b)],
-        Op::Select => [c, b][usize::from(a != 0.0)],
-        Op::Lt => truth(a < b),
-        Op::Le => truth(a <= b),
-        Op::Eq => truth(a == b),
-        Op::Ne | Op::Xor => truth(a != b),
-        Op::IsNan => truth(a.is_nan()),
-        Op::IsInf => truth(a.is_infinite()),
-        Op::IsFinite => truth(a.is_finite()),
-        Op::And => truth(a != 0.0 && b != 0.0),
-        Op::Or => truth(a != 0.0 || b != 0.0),
-        Op::Not => truth(a == 0.0),
-        Op::Narrow | Op::Cast => held(d.to, a),
-        Op::Math | Op::Math2 => function(d.math.unwrap_or(Math::Exp), a, b),
-        _ => a,
-    }
-}
-
-/// A random program over values of these types: it ends with a number, or with a truth value.
-fn made(random: &mut Random, mut types: Vec<Kind>, truth: bool) -> Vec<Done> {
+/// A random program over values of these types, numbers of a type among them: it ends with a number,
+/// or with a truth value.
+fn made(random: &mut Random, float: Kind, mut types: Vec<Kind>, truth: bool) -> Vec<Done> {
     let mut all: Vec<Done> = Vec::new();
     let steps = 2 + random.below(6);
     while all.len() < steps || (types.last() == Some(&Kind::Bool)) != truth {
-        let of = |kind: Kind| -> Vec<usize> {
-            (0..types.len()).filter(|&k| types[k] == kind).collect()
-        };
+        let of =
+            |kind: Kind| -> Vec<usize> { (0..types.len()).filter(|&k| types[k] == kind).collect() };
         let mut any = |kind: Kind| {
             let known = of(kind);
             // Often what was just computed.
@@ -167,7 +173,7 @@ fn made(random: &mut Random, mut types: Vec<Kind>, truth: bool) -> Vec<Done> {
             }
         };
         let mut args = [-1; 4];
-        let (float, bool) = (Kind::F32, Kind::Bool);
+        let bool = Kind::Bool;
         let which = any(float) as usize + all.len() * 7;
         let mut math = None;
         let (op, from, to) = match (which + types.len()) % 9 {
@@ -185,7 +191,7 @@ fn made(random: &mut Random, mut types: Vec<Kind>, truth: bool) -> Vec<Done> {
                 args[..3].copy_from_slice(&[any(bool), any(float), any(float)]);
                 (Op::Select, float, float)
             }
-            3 => {
+            3 if float == Kind::F32 => {
                 let to = [Kind::F16, Kind::BF16][which % 2];
                 args[0] = any(float);
                 (Op::Narrow, float, to)
@@ -237,7 +243,11 @@ const SHAPES: [([i64; 3], usize); 9] = [
 const KINDS: [Kind; 4] = [Kind::F16, Kind::BF16, Kind::F32, Kind::Bool];
 
 /// The inputs' bytes, and their steps along the axes: whole, turned, one for each row, a row, one.
-fn inputs(random: &mut Random, extents: [i64; 3]) -> (Vec<Vec<u8>>, Vec<Kind>, Vec<i64>) {
+fn inputs(
+    random: &mut Random,
+    wide: bool,
+    extents: [i64; 3],
+) -> (Vec<Vec<u8>>, Vec<Kind>, Vec<i64>) {
     let [a, b, c] = extents;
     let ways = [
         [b * c, c, 1],
@@ -250,7 +260,11 @@ fn inputs(random: &mut Random, extents: [i64; 3]) -> (Vec<Vec<u8>>, Vec<Kind>, V
     let (mut data, mut kinds, mut steps) = (Vec::new(), Vec::new(), Vec::new());
     for k in 0..4 {
         // The last one is of truth values.
-        let kind = if k == 3 { Kind::Bool } else { KINDS[random.below(3)] };
+        let kind = match k {
+            3 => Kind::Bool,
+            _ if wide => Kind::F64,
+            _ => KINDS[random.below(3)],
+        };
         let count = (a * b * c) as usize;
         let mut bytes = Vec::new();
         for _ in 0..count {
@@ -259,6 +273,7 @@ fn inputs(random: &mut Random, extents: [i64; 3]) -> (Vec<Vec<u8>>, Vec<Kind>, V
                 Kind::F16 => bytes.extend(f16::from_f32(x).to_le_bytes()),
                 Kind::BF16 => bytes.extend(bf16::from_f32(x).to_le_bytes()),
                 Kind::Bool => bytes.push(random.below(3) as u8 * 100),
+                Kind::F64 => bytes.extend((f64::from(x) / 3.0).to_le_bytes()),
                 _ => bytes.extend(x.to_le_bytes()),
             }
         }
@@ -269,8 +284,13 @@ fn inputs(random: &mut Random, extents: [i64; 3]) -> (Vec<Vec<u8>>, Vec<Kind>, V
     (data, kinds, steps)
 }
 
+/// Where maxima begin.
+fn float_min(wide: bool) -> f64 {
+    if wide { f64::MIN } else { f32::MIN.into() }
+}
+
 /// What is left of an element's difference: sums are made in another order.
-fn close(found: f32, wanted: f32, part: f32) -> bool {
+fn close(found: f64, wanted: f64, part: f64) -> bool {
     found == wanted || found.is_nan() && wanted.is_nan() || (found - wanted).abs() <= part
 }
 
@@ -279,15 +299,27 @@ fn programs_are_what_their_operations_give() {
     let mut random = Random(11);
     for round in 0..360 {
         let (extents, axes) = SHAPES[round % SHAPES.len()];
-        let (data, kinds, steps) = inputs(&mut random, extents);
-        let constants = [0.75f32, -2.0];
+        let wide = round % 4 == 3;
+        let (data, kinds, steps) = inputs(&mut random, wide, extents);
+        let constants = [0.75f64, -2.0];
         let reduced = axes < 3;
-        let out_kind = KINDS[if reduced { random.below(3) } else { random.below(4) }];
+        let float = if wide { Kind::F64 } else { Kind::F32 };
+        let out_kind = match KINDS[if reduced {
+            random.below(3)
+        } else {
+            random.below(4)
+        }] {
+            kind if kind == Kind::Bool || !wide => kind,
+            _ => Kind::F64,
+        };
         let combiner = [Combiner::Max, Combiner::Min, Combiner::Sum][random.below(3)];
-        let register = |k: &Kind| if *k == Kind::Bool { Kind::Bool } else { Kind::F32 };
-        let types = kinds.iter().map(register).chain([Kind::F32; 2]).collect();
-        let ops = made(&mut random, types, out_kind == Kind::Bool);
-        let values = constants.map(|x| u64::from(x.to_bits()));
+        let register = |k: &Kind| if *k == Kind::Bool { Kind::Bool } else { float };
+        let types = kinds.iter().map(register).chain([float; 2]).collect();
+        let ops = made(&mut random, float, types, out_kind == Kind::Bool);
+        let values = constants.map(|x| match wide {
+            true => x.to_bits(),
+            false => u64::from((x as f32).to_bits()),
+        });
         let program: Vec<RxSweepOp> = (ops.iter().enumerate())
             .map(|(k, d)| RxSweepOp {
                 code: d.op as i32,
@@ -329,7 +361,7 @@ fn programs_are_what_their_operations_give() {
                     flat / extents[2] % extents[1],
                     flat % extents[2],
                 ];
-                let mut found: Vec<f32> = (0..data.len())
+                let mut found: Vec<f64> = (0..data.len())
                     .map(|k| {
                         let at: i64 = (0..3).map(|d| index[d] * steps[3 * k + d]).sum();
                         number(kinds[k], &data[k][at as usize * kinds[k].size()..])
@@ -341,41 +373,48 @@ fn programs_are_what_their_operations_give() {
                         let known = usize::try_from(k).ok().and_then(|k| found.get(k));
                         known.copied().unwrap_or(0.0)
                     });
-                    found.push(computed(d, args));
+                    found.push(match wide {
+                        true => double(d, args),
+                        false => single(d, args.map(|x| x as f32)).into(),
+                    });
                 }
                 found[found.len() - 1]
             };
             for place in 0..count {
                 let found = number(out_kind, &out[place as usize * size..]);
-                let all: Vec<f32> = (0..over).map(|k| element(place * over + k)).collect();
+                let all: Vec<f64> = (0..over).map(|k| element(place * over + k)).collect();
                 if reduced && all.iter().any(|x| x.is_nan()) {
                     // Which of them a maximum forgets depends on the order.
                     continue;
                 }
-                let most = all.iter().map(|x| x.abs()).sum::<f32>();
+                let most = all.iter().map(|x| x.abs()).sum::<f64>();
                 if reduced && combiner == Combiner::Sum && !most.is_finite() {
                     continue;
                 }
                 let (wanted, part) = match (reduced, combiner) {
                     (false, _) => (all[0], 0.0),
-                    (_, Combiner::Max) => (all.iter().copied().fold(f32::MIN, f32::max), 0.0),
-                    (_, Combiner::Min) => (all.iter().copied().fold(f32::MAX, f32::min), 0.0),
+                    (_, Combiner::Max) => {
+                        (all.iter().copied().fold(float_min(wide), f64::max), 0.0)
+                    }
+                    (_, Combiner::Min) => {
+                        (all.iter().copied().fold(-float_min(wide), f64::min), 0.0)
+                    }
                     _ => {
-                        let sum = all.iter().map(|&x| f64::from(x)).sum::<f64>() as f32;
+                        let sum = all.iter().sum::<f64>();
                         let bits = match out_kind {
                             Kind::F16 => 11,
                             Kind::BF16 => 8,
                             _ => 20,
                         };
-                        (sum, most * (0.5f32).powi(bits))
+                        (sum, most * 0.5f64.powi(bits))
                     }
                 };
                 let wanted = match (out_kind, combiner, reduced) {
                     // The least and the greatest number of a type are where its maximum begins.
                     (Kind::F16, Combiner::Max, true) => wanted.max(-65504.0),
                     (Kind::F16, Combiner::Min, true) => wanted.min(65504.0),
-                    (Kind::BF16, Combiner::Max, true) => wanted.max(bf16::MIN.to_f32()),
-                    (Kind::BF16, Combiner::Min, true) => wanted.min(bf16::MAX.to_f32()),
+                    (Kind::BF16, Combiner::Max, true) => wanted.max(bf16::MIN.to_f64()),
+                    (Kind::BF16, Combiner::Min, true) => wanted.min(bf16::MAX.to_f64()),
                     _ => wanted,
                 };
                 assert!(

@@ -121,7 +121,11 @@ fn in_sweeps(op: Op) -> Option<(SweepOp, Option<Math>)> {
 fn as_held(v: &Vectors, result: DType, dtype: DType) -> DType {
     let narrow = |d: DType| matches!(d, DType::F16 | DType::BF16);
     let bits = narrow(result) && v.steps.last().is_some_and(|s| s.to == DType::U16);
-    if bits && narrow(dtype) { DType::U16 } else { dtype }
+    if bits && narrow(dtype) {
+        DType::U16
+    } else {
+        dtype
+    }
 }
 
 /// The error for an operation that the runtime does not have. A test holds that there is none.

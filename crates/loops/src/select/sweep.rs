@@ -83,7 +83,10 @@ pub(super) fn find(program: &Program, c: &Compute, stage: &Split) -> Option<Vect
 fn only_chooses(value: &Ex) -> bool {
     let mut fits = is_half(value.dtype());
     visit_expr(value, |e| {
-        let moves = matches!(e.kind(), ExKind::Load(..) | ExKind::Float(_) | ExKind::Select(..));
+        let moves = matches!(
+            e.kind(),
+            ExKind::Load(..) | ExKind::Float(_) | ExKind::Select(..)
+        );
         let computes = !is_half(e.dtype()) && e.children().any(|x| is_half(x.dtype()));
         fits &= !computes && (moves || !is_half(e.dtype()));
     });
@@ -262,7 +265,8 @@ impl Translation<'_> {
         let ExKind::Binary(op, x, y) = c.kind() else {
             return None;
         };
-        let alike = element(x.dtype()).map(register) == Some(self.register(own)) && own != DType::BOOL;
+        let alike =
+            element(x.dtype()).map(register) == Some(self.register(own)) && own != DType::BOOL;
         if !alike || self.known.contains_key(&c.addr()) {
             return None;
         }

@@ -19,9 +19,8 @@ const LINE: usize = 16 * GROUP;
 #[repr(align(64))]
 struct Slots([[f32; WIDE]; SLOTS]);
 
-/// Where values are, and which of the bits of an element's number count: none of a number that is
-/// the same for all, which is a vector at least.
-type Places = [(*const f32, usize); SLOTS];
+/// Where the values of a block are: in their slots, or where they lie.
+type Places = [*const f32; SLOTS];
 
 /// A part of the elements: from one on, how many of them, and how many are computed, which are whole
 /// groups.
@@ -68,43 +67,28 @@ pub(super) unsafe fn chained<S: Narrowing>(
     let mut room = MaybeUninit::<Slots>::uninit();
     // SAFETY: only the place of the numbers is asked for.
     let slots = unsafe { &raw mut (*room.as_mut_ptr()).0 }.cast::<[f32; WIDE]>();
-    // Where the values of a block are: in their slots, or where they lie.
-    let mut places: Places = [(null(), usize::MAX); SLOTS];
+    let mut places: Places = [null(); SLOTS];
     // Values that are one number for all elements, a bit for each.
     let mut fixed = 0u32;
     let first = n.min(WIDE).next_multiple_of(group);
     // SAFETY: an operand that is one number has one element.
     unsafe {
         for (slot, place) in places.iter_mut().enumerate() {
-            place.0 = slots.add(slot).cast();
+            *place = slots.add(slot).cast();
         }
         for (slot, source) in sources.iter().enumerate().filter(|s| s.1.one) {
             fixed |= 1 << slot;
-            places[slot].1 = 0;
+            // All of them: a mask of places takes longer than to read as many.
             let x = S::splat(number(source));
-            // Functions read all of them.
-            let many = if chain.calls(slot) { first } else { 1 };
-            for i in (0..many).step_by(S::LANES) {
+            for i in (0..first).step_by(S::LANES) {
                 x.store(slots.add(slot).cast::<f32>().add(i));
             }
         }
     }
     let steps = chain.steps();
     let last = steps.len().saturating_sub(1);
-    // Those that give such a value are done for the first part only, which is the longest.
-    let mut again = 0u64;
-    for (k, step) in steps.iter().enumerate() {
-        let is_fixed = |place: &usize| fixed >> (step.args[*place] % 32) & 1 == 1;
-        let mut reads = (0..4).filter(|&place| step.op.reads(place));
-        let once = steps.iter().filter(|s| s.to == step.to).count() == 1;
-        match k < last && once && reads.all(|p| is_fixed(&p)) {
-            true => {
-                fixed |= 1 << (step.to % 32);
-                places[usize::from(step.to) % SLOTS].1 = 0;
-            }
-            false => again |= 1 << k,
-        }
-    }
+    // The first part is the longest.
+    let again = chain.again(fixed);
     // Fewer elements than a group has are copied to lines of their own.
     let mut line = [0u8; 4 * LINE];
     let mut done = 0;
@@ -121,26 +105,34 @@ pub(super) unsafe fn chained<S: Narrowing>(
                     std::ptr::copy_nonoverlapping(lies, to, count * size);
                     lies = line.as_ptr();
                 } else if source.kind == Kind::F32 {
-                    places[slot].0 = lies.cast();
+                    places[slot] = lies.cast();
                     continue;
                 }
                 read::<S>(source.kind, lies, slots.add(slot).cast(), whole);
             }
             let out = to.add(from * kind.size());
-            let last_to = if count < whole { line.as_mut_ptr() } else { out };
+            let last_to = if count < whole {
+                line.as_mut_ptr()
+            } else {
+                out
+            };
             for (k, step) in steps.iter().enumerate() {
                 if done > 0 && again >> k & 1 == 0 {
                     continue;
                 }
                 let slot = slots.add(usize::from(step.to) % SLOTS).cast::<f32>();
                 if is_function(step.op) {
-                    let [a, b, ..] = step.args.map(|k| places[usize::from(k) % SLOTS].0);
+                    let [a, b, ..] = step.args.map(|k| places[usize::from(k) % SLOTS]);
                     over_f32(step.math, count, a, b, slot);
                     for i in count..whole {
                         *slot.add(i) = 0.0;
                     }
                 }
-                let to = if k == last { (kind, last_to) } else { (Kind::F32, slot.cast()) };
+                let to = if k == last {
+                    (kind, last_to)
+                } else {
+                    (Kind::F32, slot.cast())
+                };
                 for i in (0..whole).step_by(group) {
                     let to = (to.0, to.1.add(i * to.0.size()));
                     apply::<S>(step, &places, i, slot.add(i), to);
@@ -242,17 +234,14 @@ unsafe fn apply<S: Narrowing>(
     (kind, to): (Kind, *mut u8),
 ) {
     // SAFETY: arithmetic of vectors, whose instruction set the callers enable; operands and result
-    // have groups of elements, or one vector of a number that is the same for all.
+    // have groups of elements.
     unsafe {
         let mut y = [S::splat(0.0); GROUP];
-        let operand = |k: u8| places[usize::from(k) % SLOTS];
         macro_rules! each {
             ($($x:ident of $place:literal),+ => $value:expr) => {{
-                $(let ($x, mask) = operand(step.args[$place]);
-                let $x = ($x.add(first & mask), mask);)+
+                $(let $x = places[usize::from(step.args[$place]) % SLOTS].add(first);)+
                 for v in 0..GROUP {
-                    let i = v * S::LANES;
-                    $(let $x = S::load($x.0.add(i & $x.1));)+
+                    $(let $x = S::load($x.add(v * S::LANES));)+
                     y[v] = $value;
                 }
             }};

@@ -1,4 +1,4 @@
-//! Programs of float32 and truth values, a block of elements at a time: a block is read as it lies,
+//! Programs of floats and truth values, a block of elements at a time: a block is read as it lies,
 //! narrow floats are widened on their way, it passes through all operations, and only the result is
 //! written, narrowed where it is narrow. Nothing in between leaves the first cache, and values are
 //! rounded to narrow floats in registers, where the program says so.
@@ -10,6 +10,7 @@ use crate::kernels::kinds::Kind;
 use crate::kernels::math::Math;
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::narrowing::dispatch_narrowing;
+use crate::kernels::simd::dispatch;
 use std::mem::MaybeUninit;
 
 /// The most values that a chain of operations has, and the most operations.
@@ -53,6 +54,8 @@ pub(super) struct Chain {
     /// Invariant: the first `count` are initialised.
     steps: [MaybeUninit<Step>; STEPS],
     count: usize,
+    /// Of float64, else of float32.
+    double: bool,
 }
 
 /// The elements of an operand that a strip needs.
@@ -74,12 +77,14 @@ impl Source {
     };
 }
 
-/// Returns whether elements of a type can be operands and results of chains.
-pub(super) fn takes(kind: Option<Kind>) -> bool {
-    matches!(
-        kind,
-        Some(Kind::F16 | Kind::BF16 | Kind::F32 | Kind::Bool)
-    )
+/// Returns whether elements of a type can be operands and results of chains of float32, or of float64
+/// (`double`).
+fn takes(kind: Option<Kind>, double: bool) -> bool {
+    match kind {
+        Some(Kind::F64) => double,
+        Some(Kind::F16 | Kind::BF16 | Kind::F32) => !double,
+        kind => kind == Some(Kind::Bool),
+    }
 }
 
 impl Chain {
@@ -88,6 +93,7 @@ impl Chain {
         Self {
             steps: [const { MaybeUninit::uninit() }; STEPS],
             count: 0,
+            double: false,
         }
     }
 
@@ -95,13 +101,6 @@ impl Chain {
     #[inline(always)]
     pub(super) fn helps(&self) -> bool {
         self.count > 0
-    }
-
-    /// Returns whether a function reads a value.
-    pub(super) fn calls(&self, slot: usize) -> bool {
-        let function = |s: &Step| matches!(s.op, Op::Math | Op::Math2 | Op::Rem);
-        let reads = |s: &Step| (0..4).any(|k| s.op.reads(k) && usize::from(s.args[k]) == slot);
-        self.steps().iter().any(|s| function(s) && reads(s))
     }
 
     /// The operations in their order.
@@ -120,11 +119,18 @@ impl Chain {
     /// one of them is on other types.
     pub(super) fn make(&mut self, p: &Plan<'_>) {
         self.count = 0;
-        let kinds = || p.kinds.iter().map(|&k| Kind::of(k)).chain([Some(p.out_kind)]);
+        let kinds = || {
+            p.kinds
+                .iter()
+                .map(|&k| Kind::of(k))
+                .chain([Some(p.out_kind)])
+        };
         let narrow = || kinds().any(|k| Rounds::to(k).is_some());
-        let fits = p.operands() <= SLOTS && p.ops.len() <= STEPS && kinds().all(takes);
+        self.double = kinds().any(|k| k == Some(Kind::F64));
+        let taken = kinds().all(|k| takes(k, self.double));
+        let fits = p.operands() <= SLOTS && p.ops.len() <= STEPS && taken;
         let pays = p.ops.len() > 1 || narrow();
-        if fits && pays && known() && self.made(p).is_none() {
+        if fits && pays && (self.double || known()) && self.made(p).is_none() {
             self.count = 0;
         }
     }
@@ -148,10 +154,10 @@ impl Chain {
                 self.push(Op::Copy, Math::Exp, rounds, args, to);
                 continue;
             }
-            let math = math(op)?;
+            let math = self.math(op)?;
             // A truth value is a number already; a number holds unless it is 0.
             let code = match (op.op(), op.result()) {
-                (Op::Cast, Some(to)) if to == Kind::F32 || op.argument(0) == Some(to) => Op::Copy,
+                (Op::Cast, Some(to)) if to != Kind::Bool || op.argument(0) == Some(to) => Op::Copy,
                 (code, _) => code,
             };
             let mut args = [0; 4];
@@ -169,13 +175,45 @@ impl Chain {
         Some(())
     }
 
+    /// Returns the function of an operation that a step can be, any where it is none; `None` for
+    /// operations on other types.
+    fn math(&self, op: &RxSweepOp) -> Option<Math> {
+        let float = if self.double { Kind::F64 } else { Kind::F32 };
+        let held = |kind: Option<Kind>| kind == Some(float) || kind == Some(Kind::Bool);
+        let arguments = (0..4).all(|k| op.argument(k).is_none_or(|kind| held(Some(kind))));
+        if !arguments || !held(op.result()) {
+            return None;
+        }
+        match op.op() {
+            Op::Math => Math::of(op.args[1]),
+            Op::Math2 => Math::of(op.args[2]),
+            Op::Rem => Some(Math::Fmod),
+            Op::Shl | Op::Shr | Op::Rescale | Op::Narrow => None,
+            _ => Some(Math::Exp),
+        }
+    }
+
+    /// The steps that are done for every block, a bit for each: what only reads numbers that are one
+    /// for all elements, those of the slots in `fixed` and what is made of them, is done once.
+    pub(super) fn again(&self, mut fixed: u32) -> u64 {
+        let steps = self.steps();
+        let last = steps.len().saturating_sub(1);
+        let mut again = 0;
+        for (k, step) in steps.iter().enumerate() {
+            let is_fixed = |place: usize| fixed >> (step.args[place] % 32) & 1 == 1;
+            let mut reads = (0..4).filter(|&place| step.op.reads(place));
+            let once = steps.iter().filter(|s| s.to == step.to).count() == 1;
+            match k < last && once && reads.all(is_fixed) {
+                true => fixed |= 1 << (step.to % 32),
+                false => again |= 1 << k,
+            }
+        }
+        again
+    }
+
     /// Adds a step; there is room.
     fn push(&mut self, op: Op, math: Math, rounds: Rounds, args: [u8; 4], to: u8) {
-        assert!(
-            args.iter()
-                .chain([&to])
-                .all(|&k| usize::from(k) < SLOTS)
-        );
+        assert!(args.iter().chain([&to]).all(|&k| usize::from(k) < SLOTS));
         self.steps[self.count].write(Step {
             op,
             math,
@@ -229,23 +267,6 @@ fn is_read(ops: &[RxSweepOp], value: i32, first: usize) -> bool {
     false
 }
 
-/// Returns the function of an operation that a step can be, any where it is none; `None` for
-/// operations on other types.
-fn math(op: &RxSweepOp) -> Option<Math> {
-    let held = |kind: Option<Kind>| matches!(kind, Some(Kind::F32 | Kind::Bool));
-    let arguments = (0..4).all(|k| op.argument(k).is_none_or(|kind| held(Some(kind))));
-    if !arguments || !held(op.result()) {
-        return None;
-    }
-    match op.op() {
-        Op::Math => Math::of(op.args[1]),
-        Op::Math2 => Math::of(op.args[2]),
-        Op::Rem => Some(Math::Fmod),
-        Op::Shl | Op::Shr | Op::Rescale | Op::Narrow => None,
-        _ => Some(Math::Exp),
-    }
-}
-
 impl Plan<'_> {
     /// Runs the chain over `n` elements of operands; what it gives is written as elements of a type.
     ///
@@ -274,6 +295,16 @@ impl Plan<'_> {
         }
         let chain = &self.chain;
         let sources = &sources[..count];
+        if chain.double {
+            use super::doubles::chained;
+            // SAFETY: operands and result have `n` elements.
+            unsafe {
+                dispatch!(
+                    chained(chain: &Chain, n: usize, sources: &[Source], kind: Kind, to: *mut u8)
+                );
+            }
+            return;
+        }
         #[cfg(target_arch = "x86_64")]
         // SAFETY: operands and result have `n` elements; chains are made where the processor has
         // the instructions.
@@ -295,4 +326,3 @@ impl Plan<'_> {
         self.ops.iter().find_map(read).map_or(Kind::F32, register)
     }
 }
-

@@ -1,7 +1,7 @@
 //! Operations on narrow floats: they are widened, computed with and narrowed again in registers,
 //! only their signs change, or their exponents tell all.
 
-use super::chains::{self, Source};
+use super::chains::Source;
 use super::op::Op;
 use super::{INPUTS, Plan};
 use crate::kernels::halves::{Operand, Pair, known, pairs};
@@ -233,7 +233,7 @@ fn sign(p: &Plan<'_>) -> Option<Narrow> {
 /// The plan's chain, where all operands of a result's row lie beside it or are one number.
 fn chained(p: &Plan<'_>) -> Option<Narrow> {
     let one = |k: usize| p.within_rows() && p.out.inner_step(k) == 0;
-    let fits = |k: usize| (lies(p, k) || one(k)) && chains::takes(Kind::of(p.kinds[k]));
+    let fits = |k: usize| lies(p, k) || one(k);
     let all = p.chain.helps() && p.v.reduced == 0 && (0..p.v.inputs as usize).all(fits);
     all.then_some(Narrow::Chained)
 }

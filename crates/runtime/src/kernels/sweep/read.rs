@@ -44,7 +44,11 @@ impl Strip {
     pub(super) fn source(&self, p: &Plan<'_>, input: usize) -> Source {
         let kind = Kind::of(p.kinds[input]).unwrap_or(Kind::F32);
         Source {
-            kind: if self.narrow[input] { kind } else { register(kind) },
+            kind: if self.narrow[input] {
+                kind
+            } else {
+                register(kind)
+            },
             one: p.is_line(input),
             at: self.operands[input],
         }

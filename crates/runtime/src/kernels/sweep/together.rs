@@ -6,8 +6,8 @@ use super::space::Space;
 use super::{AXES, MAX, MIN, PRODUCT, Plan, STRIP, SUM, combine, register, slice};
 use crate::kernels::combiner::Combiner;
 use crate::kernels::kinds::Kind;
-use crate::kernels::simd::dispatch;
 use crate::kernels::simd::bytes::Lanes;
+use crate::kernels::simd::dispatch;
 use crate::kernels::simd::wide::{Vector, Wide};
 
 /// Elements of a line from which it is reduced alone: what comes before the first of them is little
