@@ -15,9 +15,13 @@ const GROUP: usize = 8;
 /// The most elements of a group.
 const LINE: usize = 16 * GROUP;
 
+/// The values of a block. What lies 4 KiB apart is taken for the same place by processors that look
+/// for stores before loads: four slots are a line more.
+type Slot = [f32; WIDE + 16];
+
 /// Memory for the values of a block.
 #[repr(align(64))]
-struct Slots([[f32; WIDE]; SLOTS]);
+struct Slots([Slot; SLOTS]);
 
 /// Where the values of a block are: in their slots, or where they lie.
 type Places = [*const f32; SLOTS];
@@ -66,7 +70,7 @@ pub(super) unsafe fn chained<S: Narrowing>(
     // What a step reads was written before.
     let mut room = MaybeUninit::<Slots>::uninit();
     // SAFETY: only the place of the numbers is asked for.
-    let slots = unsafe { &raw mut (*room.as_mut_ptr()).0 }.cast::<[f32; WIDE]>();
+    let slots = unsafe { &raw mut (*room.as_mut_ptr()).0 }.cast::<Slot>();
     let mut places: Places = [null(); SLOTS];
     // Values that are one number for all elements, a bit for each.
     let mut fixed = 0u32;
@@ -133,8 +137,13 @@ pub(super) unsafe fn chained<S: Narrowing>(
                 } else {
                     (Kind::F32, slot.cast())
                 };
+                if to.0 == Kind::F32 && step.rounds == Rounds::Not && !is_function(step.op) {
+                    apply_all::<S>(step, &places, whole, to.1.cast());
+                    continue;
+                }
+                let size = to.0.size();
                 for i in (0..whole).step_by(group) {
-                    let to = (to.0, to.1.add(i * to.0.size()));
+                    let to = (to.0, to.1.add(i * size));
                     apply::<S>(step, &places, i, slot.add(i), to);
                 }
             }
@@ -222,6 +231,89 @@ fn is_function(op: Op) -> bool {
     matches!(op, Op::Math | Op::Math2 | Op::Rem)
 }
 
+/// What operations do with vectors of their operands, which `$each` reads, and whose result it takes;
+/// `$others` are those that are functions.
+macro_rules! operations {
+    ($step:expr, $each:ident, $others:expr) => {{
+        let (zero, one) = (S::splat(0.0), S::splat(1.0));
+        let opposite = S::splat(-1.0);
+        let infinity = S::splat(f32::INFINITY);
+        match $step.op {
+            Op::Copy => $each!(a => a),
+            Op::Add => $each!(a, b => a.add(b)),
+            Op::Sub => $each!(a, b => a.sub(b)),
+            Op::Mul => $each!(a, b => a.mul(b)),
+            Op::Div => $each!(a, b => a.div(b)),
+            Op::FloorDiv => $each!(a, b => a.div(b).floor()),
+            Op::FloorMod => $each!(a, b => a.sub(a.div(b).floor().mul(b))),
+            Op::Min => $each!(a, b => a.min(b)),
+            Op::Max => $each!(a, b => a.max(b)),
+            Op::MaxMin => $each!(a, b, c => a.max(b).min(c)),
+            Op::MinMax => $each!(a, b, c => a.min(b).max(c)),
+            Op::Neg => $each!(a => S::splat(-0.0).sub(a)),
+            Op::Abs => $each!(a => a.abs()),
+            Op::Sqrt => $each!(a => a.sqrt()),
+            Op::Rsqrt => $each!(a => one.div(a.sqrt())),
+            Op::Floor => $each!(a => a.floor()),
+            Op::Ceil => $each!(a => a.mul(opposite).floor().mul(opposite)),
+            Op::Trunc => $each!(a => a.abs().floor().copysign(a)),
+            Op::RoundEven => $each!(a => a.round()),
+            // The greatest number below one half: with that itself, numbers just below a half would
+            // be rounded up.
+            Op::Round => {
+                let half = S::splat(0.5f32.next_down());
+                $each!(a => a.abs().add(half).floor().copysign(a));
+            }
+            Op::SelectLt => $each!(a, b, c, d => S::select(a.lt(b), c, d)),
+            Op::SelectLe => $each!(a, b, c, d => {
+                S::select(a.lt(b), c, S::select(a.eq(b), c, d))
+            }),
+            Op::SelectEq => $each!(a, b, c, d => S::select(a.eq(b), c, d)),
+            Op::Select => $each!(a, b, c => S::select(a.eq(zero), c, b)),
+            Op::Lt => $each!(a, b => S::select(a.lt(b), one, zero)),
+            Op::Le => $each!(a, b => S::select(a.lt(b), one, S::select(a.eq(b), one, zero))),
+            Op::Eq => $each!(a, b => S::select(a.eq(b), one, zero)),
+            Op::Ne => $each!(a, b => S::select(a.eq(b), zero, one)),
+            Op::And => $each!(a, b => a.mul(b)),
+            Op::Or => $each!(a, b => a.max(b)),
+            Op::Xor => $each!(a, b => a.sub(b).abs()),
+            Op::Not => $each!(a => one.sub(a)),
+            Op::IsNan => $each!(a => S::select(a.eq(a), zero, one)),
+            Op::IsInf => $each!(a => S::select(a.abs().eq(infinity), one, zero)),
+            Op::IsFinite => $each!(a => S::select(a.abs().lt(infinity), one, zero)),
+            // To truth values only.
+            Op::Cast => $each!(a => S::select(a.eq(zero), zero, one)),
+            // No step has any other but functions.
+            _ => $others,
+        }
+    }};
+}
+
+/// One step on `n` numbers, which are whole groups: what it gives is neither rounded nor narrowed.
+#[inline(always)]
+unsafe fn apply_all<S: Narrowing>(step: &Step, places: &Places, n: usize, to: *mut f32) {
+    let [a, b, c, d] = step.args.map(|k| places[usize::from(k) % SLOTS]);
+    macro_rules! each {
+        (@ $i:ident: $($x:ident of $from:ident),+ => $value:expr) => {
+            vectors!(n, |$i| {
+                $(let $x = S::load($from.add($i));)+
+                $value.store(to.add($i));
+            })
+        };
+        ($a:ident => $value:expr) => { each!(@ i: $a of a => $value) };
+        ($a:ident, $b:ident => $value:expr) => { each!(@ i: $a of a, $b of b => $value) };
+        ($a:ident, $b:ident, $c:ident => $value:expr) => {
+            each!(@ i: $a of a, $b of b, $c of c => $value)
+        };
+        ($a:ident, $b:ident, $c:ident, $d:ident => $value:expr) => {
+            each!(@ i: $a of a, $b of b, $c of c, $d of d => $value)
+        };
+    }
+    // SAFETY: arithmetic of vectors, whose instruction set the callers enable; operands and result
+    // have `n` numbers.
+    unsafe { operations!(step, each, {}) }
+}
+
 /// One step on a group of numbers from one on, which lie at their places: what it gives is written as
 /// elements of a type. Of a function, the numbers in the step's own slot are rounded and written.
 #[inline(always)]
@@ -254,62 +346,11 @@ unsafe fn apply<S: Narrowing>(
                 each!($a of 0, $b of 1, $c of 2, $d of 3 => $value)
             };
         }
-        let (zero, one) = (S::splat(0.0), S::splat(1.0));
-        let opposite = S::splat(-1.0);
-        let infinity = S::splat(f32::INFINITY);
-        match step.op {
-            Op::Copy => each!(a => a),
-            Op::Add => each!(a, b => a.add(b)),
-            Op::Sub => each!(a, b => a.sub(b)),
-            Op::Mul => each!(a, b => a.mul(b)),
-            Op::Div => each!(a, b => a.div(b)),
-            Op::FloorDiv => each!(a, b => a.div(b).floor()),
-            Op::FloorMod => each!(a, b => a.sub(a.div(b).floor().mul(b))),
-            Op::Min => each!(a, b => a.min(b)),
-            Op::Max => each!(a, b => a.max(b)),
-            Op::MaxMin => each!(a, b, c => a.max(b).min(c)),
-            Op::MinMax => each!(a, b, c => a.min(b).max(c)),
-            Op::Neg => each!(a => S::splat(-0.0).sub(a)),
-            Op::Abs => each!(a => a.abs()),
-            Op::Sqrt => each!(a => a.sqrt()),
-            Op::Rsqrt => each!(a => one.div(a.sqrt())),
-            Op::Floor => each!(a => a.floor()),
-            Op::Ceil => each!(a => a.mul(opposite).floor().mul(opposite)),
-            Op::Trunc => each!(a => a.abs().floor().copysign(a)),
-            Op::RoundEven => each!(a => a.round()),
-            // The greatest number below one half: with that itself, numbers just below a half would
-            // be rounded up.
-            Op::Round => {
-                let half = S::splat(0.5f32.next_down());
-                each!(a => a.abs().add(half).floor().copysign(a));
+        operations!(step, each, {
+            for v in 0..GROUP {
+                y[v] = S::load(own.add(v * S::LANES));
             }
-            Op::SelectLt => each!(a, b, c, d => S::select(a.lt(b), c, d)),
-            Op::SelectLe => each!(a, b, c, d => {
-                S::select(a.lt(b), c, S::select(a.eq(b), c, d))
-            }),
-            Op::SelectEq => each!(a, b, c, d => S::select(a.eq(b), c, d)),
-            Op::Select => each!(a, b, c => S::select(a.eq(zero), c, b)),
-            Op::Lt => each!(a, b => S::select(a.lt(b), one, zero)),
-            Op::Le => each!(a, b => S::select(a.lt(b), one, S::select(a.eq(b), one, zero))),
-            Op::Eq => each!(a, b => S::select(a.eq(b), one, zero)),
-            Op::Ne => each!(a, b => S::select(a.eq(b), zero, one)),
-            Op::And => each!(a, b => a.mul(b)),
-            Op::Or => each!(a, b => a.max(b)),
-            Op::Xor => each!(a, b => a.sub(b).abs()),
-            Op::Not => each!(a => one.sub(a)),
-            Op::IsNan => each!(a => S::select(a.eq(a), zero, one)),
-            Op::IsInf => each!(a => S::select(a.abs().eq(infinity), one, zero)),
-            Op::IsFinite => each!(a => S::select(a.abs().lt(infinity), one, zero)),
-            // To truth values only.
-            Op::Cast => each!(a => S::select(a.eq(zero), zero, one)),
-            Op::Math | Op::Math2 | Op::Rem => {
-                for v in 0..GROUP {
-                    y[v] = S::load(own.add(v * S::LANES));
-                }
-            }
-            // No step has any other.
-            _ => {}
-        }
+        });
         match step.rounds {
             Rounds::Not => {}
             Rounds::Half => {

@@ -1,4 +1,4 @@
-//! Programs of floats and truth values, a block of elements at a time: a block is read as it lies,
+//! Programs of float32 and truth values, a block of elements at a time: a block is read as it lies,
 //! narrow floats are widened on their way, it passes through all operations, and only the result is
 //! written, narrowed where it is narrow. Nothing in between leaves the first cache, and values are
 //! rounded to narrow floats in registers, where the program says so.
@@ -10,7 +10,6 @@ use crate::kernels::kinds::Kind;
 use crate::kernels::math::Math;
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::narrowing::dispatch_narrowing;
-use crate::kernels::simd::dispatch;
 use std::mem::MaybeUninit;
 
 /// The most values that a chain of operations has, and the most operations.
@@ -54,8 +53,6 @@ pub(super) struct Chain {
     /// Invariant: the first `count` are initialised.
     steps: [MaybeUninit<Step>; STEPS],
     count: usize,
-    /// Of float64, else of float32.
-    double: bool,
 }
 
 /// The elements of an operand that a strip needs.
@@ -77,14 +74,9 @@ impl Source {
     };
 }
 
-/// Returns whether elements of a type can be operands and results of chains of float32, or of float64
-/// (`double`).
-fn takes(kind: Option<Kind>, double: bool) -> bool {
-    match kind {
-        Some(Kind::F64) => double,
-        Some(Kind::F16 | Kind::BF16 | Kind::F32) => !double,
-        kind => kind == Some(Kind::Bool),
-    }
+/// Returns whether elements of a type can be operands and results of chains.
+fn takes(kind: Option<Kind>) -> bool {
+    matches!(kind, Some(Kind::F16 | Kind::BF16 | Kind::F32 | Kind::Bool))
 }
 
 impl Chain {
@@ -93,7 +85,6 @@ impl Chain {
         Self {
             steps: [const { MaybeUninit::uninit() }; STEPS],
             count: 0,
-            double: false,
         }
     }
 
@@ -126,11 +117,12 @@ impl Chain {
                 .chain([Some(p.out_kind)])
         };
         let narrow = || kinds().any(|k| Rounds::to(k).is_some());
-        self.double = kinds().any(|k| k == Some(Kind::F64));
-        let taken = kinds().all(|k| takes(k, self.double));
-        let fits = p.operands() <= SLOTS && p.ops.len() <= STEPS && taken;
-        let pays = p.ops.len() > 1 || narrow();
-        if fits && pays && (self.double || known()) && self.made(p).is_none() {
+        let fits = p.operands() <= SLOTS && p.ops.len() <= STEPS && kinds().all(takes);
+        let pays = match p.ops {
+            [op] => narrow() && op.op() != Op::Copy,
+            _ => true,
+        };
+        if fits && pays && known() && self.made(p).is_none() {
             self.count = 0;
         }
     }
@@ -154,7 +146,7 @@ impl Chain {
                 self.push(Op::Copy, Math::Exp, rounds, args, to);
                 continue;
             }
-            let math = self.math(op)?;
+            let math = math(op)?;
             // A truth value is a number already; a number holds unless it is 0.
             let code = match (op.op(), op.result()) {
                 (Op::Cast, Some(to)) if to != Kind::Bool || op.argument(0) == Some(to) => Op::Copy,
@@ -173,24 +165,6 @@ impl Chain {
             _ => None,
         });
         Some(())
-    }
-
-    /// Returns the function of an operation that a step can be, any where it is none; `None` for
-    /// operations on other types.
-    fn math(&self, op: &RxSweepOp) -> Option<Math> {
-        let float = if self.double { Kind::F64 } else { Kind::F32 };
-        let held = |kind: Option<Kind>| kind == Some(float) || kind == Some(Kind::Bool);
-        let arguments = (0..4).all(|k| op.argument(k).is_none_or(|kind| held(Some(kind))));
-        if !arguments || !held(op.result()) {
-            return None;
-        }
-        match op.op() {
-            Op::Math => Math::of(op.args[1]),
-            Op::Math2 => Math::of(op.args[2]),
-            Op::Rem => Some(Math::Fmod),
-            Op::Shl | Op::Shr | Op::Rescale | Op::Narrow => None,
-            _ => Some(Math::Exp),
-        }
     }
 
     /// The steps that are done for every block, a bit for each: what only reads numbers that are one
@@ -267,6 +241,23 @@ fn is_read(ops: &[RxSweepOp], value: i32, first: usize) -> bool {
     false
 }
 
+/// Returns the function of an operation that a step can be, any where it is none; `None` for
+/// operations on other types.
+fn math(op: &RxSweepOp) -> Option<Math> {
+    let held = |kind: Option<Kind>| matches!(kind, Some(Kind::F32 | Kind::Bool));
+    let arguments = (0..4).all(|k| op.argument(k).is_none_or(|kind| held(Some(kind))));
+    if !arguments || !held(op.result()) {
+        return None;
+    }
+    match op.op() {
+        Op::Math => Math::of(op.args[1]),
+        Op::Math2 => Math::of(op.args[2]),
+        Op::Rem => Some(Math::Fmod),
+        Op::Shl | Op::Shr | Op::Rescale | Op::Narrow => None,
+        _ => Some(Math::Exp),
+    }
+}
+
 impl Plan<'_> {
     /// Runs the chain over `n` elements of operands; what it gives is written as elements of a type.
     ///
@@ -295,16 +286,6 @@ impl Plan<'_> {
         }
         let chain = &self.chain;
         let sources = &sources[..count];
-        if chain.double {
-            use super::doubles::chained;
-            // SAFETY: operands and result have `n` elements.
-            unsafe {
-                dispatch!(
-                    chained(chain: &Chain, n: usize, sources: &[Source], kind: Kind, to: *mut u8)
-                );
-            }
-            return;
-        }
         #[cfg(target_arch = "x86_64")]
         // SAFETY: operands and result have `n` elements; chains are made where the processor has
         // the instructions.

@@ -140,7 +140,8 @@ impl Plan<'_> {
     pub(super) fn narrow_as_they_lie(&self, space: &Space) -> Option<bool> {
         let copied = matches!(self.ops, [op] if op.op() == Op::Copy && op.args[0] == 0);
         let kind = self.kinds.first().and_then(|&k| Kind::of(k));
-        let narrow = matches!(kind, Some(Kind::F16 | Kind::BF16)) && kind == Some(self.out_kind);
+        let narrow = matches!(kind, Some(Kind::F16 | Kind::BF16));
+        let narrow = narrow && (self.out_kind == Kind::F32 || kind == Some(self.out_kind));
         (copied && narrow && known() && self.v.inputs == 1 && space.inner_step(0) == 1)
             .then_some(kind == Some(Kind::BF16))
     }

@@ -18,7 +18,6 @@ mod choice;
 mod combine;
 mod divide;
 mod divisor;
-mod doubles;
 mod narrow;
 pub mod op;
 mod pitched;
@@ -168,7 +167,7 @@ impl Plan<'_> {
     /// `out`.
     unsafe fn value(&self, s: &mut Strip, n: usize, out: *mut u8) -> *const u8 {
         match self.ops {
-            [op] if op.op() == Op::Copy && !self.chain.helps() => s.operands[op.args[0] as usize],
+            [op] if op.op() == Op::Copy => s.operands[op.args[0] as usize],
             _ => {
                 // SAFETY: the operands have `n` elements, and `out` has room for as many.
                 unsafe { self.run(s, n, (register(self.out_kind), out)) };
