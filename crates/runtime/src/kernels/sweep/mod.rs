@@ -18,6 +18,7 @@ mod choice;
 mod combine;
 mod divide;
 mod divisor;
+mod folds;
 mod narrow;
 pub mod op;
 mod pitched;
