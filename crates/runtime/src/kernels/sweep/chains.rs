@@ -3,6 +3,9 @@
 //! written, narrowed where it is narrow. Nothing in between leaves the first cache, and values are
 //! rounded to narrow floats in registers, where the program says so.
 
+#[cfg(target_arch = "x86_64")]
+mod blocks;
+
 use super::op::{Op, RxSweepOp};
 use super::{Plan, register};
 use crate::kernels::halves::known;
@@ -19,7 +22,7 @@ const STEPS: usize = 64;
 /// The narrow float that a step rounds its result to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Rounds {
+enum Rounds {
     /// None: it stays float32.
     Not,
     Half,
@@ -38,14 +41,14 @@ impl Rounds {
 
 /// A step of a chain: its arguments and its result are values by their numbers, operands first.
 #[derive(Clone, Copy)]
-pub(super) struct Step {
-    pub op: Op,
+struct Step {
+    op: Op,
     /// The function, of a step that is one.
-    pub math: Math,
-    pub rounds: Rounds,
+    math: Math,
+    rounds: Rounds,
     /// Invariant: numbers of values are below [`SLOTS`].
-    pub args: [u8; 4],
-    pub to: u8,
+    args: [u8; 4],
+    to: u8,
 }
 
 /// Operations, of which the last one gives the result.
@@ -95,7 +98,7 @@ impl Chain {
     }
 
     /// The operations in their order.
-    pub(super) fn steps(&self) -> &[Step] {
+    fn steps(&self) -> &[Step] {
         // SAFETY: the first `count` are initialised, and `MaybeUninit` has the layout of what it
         // holds.
         unsafe { std::slice::from_raw_parts(self.steps.as_ptr().cast(), self.count) }
@@ -169,7 +172,7 @@ impl Chain {
 
     /// The steps that are done for every block, a bit for each: what only reads numbers that are one
     /// for all elements, those of the slots in `fixed` and what is made of them, is done once.
-    pub(super) fn again(&self, mut fixed: u32) -> u64 {
+    fn again(&self, mut fixed: u32) -> u64 {
         let steps = self.steps();
         let last = steps.len().saturating_sub(1);
         let mut again = 0;
@@ -290,7 +293,7 @@ impl Plan<'_> {
         // SAFETY: operands and result have `n` elements; chains are made where the processor has
         // the instructions.
         unsafe {
-            use super::blocks::chained;
+            use blocks::chained;
             dispatch_narrowing!(
                 chained(chain: &Chain, n: usize, sources: &[Source], kind: Kind, to: *mut u8)
             );

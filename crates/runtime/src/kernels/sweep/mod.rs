@@ -11,8 +11,6 @@ mod types;
 
 pub mod apply;
 mod beside;
-#[cfg(target_arch = "x86_64")]
-mod blocks;
 mod chains;
 mod choice;
 mod combine;

@@ -1,10 +1,10 @@
 //! The blocks of a chain: each passes through all steps at once.
 
-use super::chains::{Chain, Rounds, SLOTS, Source, Step};
-use super::op::Op;
+use super::{Chain, Rounds, SLOTS, Source, Step};
 use crate::kernels::functions::over_f32;
 use crate::kernels::kinds::Kind;
 use crate::kernels::narrowing::Narrowing;
+use crate::kernels::sweep::op::Op;
 use std::mem::MaybeUninit;
 use std::ptr::null;
 
@@ -59,7 +59,7 @@ fn part(n: usize, done: usize, group: usize) -> Part {
 
 /// See [`super::Plan::run_chain`].
 #[inline(always)]
-pub(super) unsafe fn chained<S: Narrowing>(
+pub unsafe fn chained<S: Narrowing>(
     chain: &Chain,
     n: usize,
     sources: &[Source],
