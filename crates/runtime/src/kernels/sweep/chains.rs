@@ -41,6 +41,7 @@ impl Rounds {
 
 /// A step of a chain: its arguments and its result are values by their numbers, operands first.
 #[derive(Clone, Copy)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // Blocks read it.
 struct Step {
     op: Op,
     /// The function, of a step that is one.
@@ -172,6 +173,7 @@ impl Chain {
 
     /// The steps that are done for every block, a bit for each: what only reads numbers that are one
     /// for all elements, those of the slots in `fixed` and what is made of them, is done once.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // Blocks ask for it.
     fn again(&self, mut fixed: u32) -> u64 {
         let steps = self.steps();
         let last = steps.len().saturating_sub(1);
