@@ -26,37 +26,6 @@ struct Slots([Slot; SLOTS]);
 /// Where the values of a block are: in their slots, or where they lie.
 type Places = [*const f32; SLOTS];
 
-/// A part of the elements: from one on, how many of them, and how many are computed, which are whole
-/// groups.
-struct Part {
-    from: usize,
-    count: usize,
-    whole: usize,
-}
-
-/// The part of `n` elements after those that are `done`. Where the rest is no whole groups, the last
-/// part overlaps the one before: results overwrite no operands.
-#[inline(always)]
-fn part(n: usize, done: usize, group: usize) -> Part {
-    let left = n - done;
-    let whole = left.next_multiple_of(group).min(WIDE);
-    if whole <= n {
-        let count = whole;
-        return Part {
-            from: done.min(n - whole),
-            count,
-            whole,
-        };
-    }
-    // What fits, or fewer elements than a group has.
-    let count = if n >= group { n / group * group } else { n };
-    Part {
-        from: 0,
-        count,
-        whole: count.next_multiple_of(group),
-    }
-}
-
 /// See [`super::Plan::run_chain`].
 #[inline(always)]
 pub unsafe fn chained<S: Narrowing>(
@@ -93,11 +62,19 @@ pub unsafe fn chained<S: Narrowing>(
     let last = steps.len().saturating_sub(1);
     // The first part is the longest.
     let again = chain.again(fixed);
-    // Fewer elements than a group has are copied to lines of their own.
+    // Fewer elements than a group has are copied to lines of their own: the result may lie where an
+    // operand does, so that none is computed twice.
     let mut line = [0u8; 4 * LINE];
-    let mut done = 0;
-    while done < n {
-        let Part { from, count, whole } = part(n, done, group);
+    let mut from = 0;
+    while from < n {
+        let left = n - from;
+        let count = if left < group {
+            left
+        } else {
+            left / group * group
+        }
+        .min(WIDE);
+        let whole = count.next_multiple_of(group);
         // SAFETY: operands have `n` elements, of which a part is whole or copied to a line, and the
         // result has room for as many.
         unsafe {
@@ -112,6 +89,7 @@ pub unsafe fn chained<S: Narrowing>(
                     places[slot] = lies.cast();
                     continue;
                 }
+                places[slot] = slots.add(slot).cast();
                 read::<S>(source.kind, lies, slots.add(slot).cast(), whole);
             }
             let out = to.add(from * kind.size());
@@ -121,7 +99,7 @@ pub unsafe fn chained<S: Narrowing>(
                 out
             };
             for (k, step) in steps.iter().enumerate() {
-                if done > 0 && again >> k & 1 == 0 {
+                if from > 0 && again >> k & 1 == 0 {
                     continue;
                 }
                 let slot = slots.add(usize::from(step.to) % SLOTS).cast::<f32>();
@@ -151,7 +129,7 @@ pub unsafe fn chained<S: Narrowing>(
                 std::ptr::copy_nonoverlapping(line.as_ptr(), out, count * kind.size());
             }
         }
-        done = from + count;
+        from += count;
     }
 }
 
