@@ -116,6 +116,18 @@ fn in_sweeps(op: Op) -> Option<(SweepOp, Option<Math>)> {
     Some((plain, None))
 }
 
+/// The type that elements are passed as: narrow floats that are only chosen among are integers of as
+/// many bits.
+fn as_held(v: &Vectors, result: DType, dtype: DType) -> DType {
+    let narrow = |d: DType| matches!(d, DType::F16 | DType::BF16);
+    let bits = narrow(result) && v.steps.last().is_some_and(|s| s.to == DType::U16);
+    if bits && narrow(dtype) {
+        DType::U16
+    } else {
+        dtype
+    }
+}
+
 /// The error for an operation that the runtime does not have. A test holds that there is none.
 fn unknown(op: Op) -> Unsupported {
     Unsupported(format!("the vector operation {op:?}"))
@@ -177,9 +189,10 @@ impl Kernel<'_, '_, '_> {
     }
 
     /// The element types of the inputs; that of an index is [`INDEX`].
-    fn kinds(&self, v: &Vectors) -> Vec<i32> {
+    fn kinds(&self, c: &Compute, v: &Vectors) -> Vec<i32> {
+        let result = self.program.bufs[c.out].dtype;
         let of = |r: &Read| match r {
-            Read::Memory(input) => kind(self.program.bufs[input.buf].dtype),
+            Read::Memory(input) => kind(as_held(v, result, self.program.bufs[input.buf].dtype)),
             Read::Index(..) => None,
         };
         let of = |r| of(r).map_or(INDEX, |k| k as i32);
@@ -202,7 +215,7 @@ impl Kernel<'_, '_, '_> {
             };
             code.extend(bytes([op.code, op.dst].into_iter().chain(op.args)));
         }
-        let mut kinds = self.kinds(v);
+        let mut kinds = self.kinds(c, v);
         let out = kind(self.program.bufs[c.out].dtype).unwrap_or(Kind::F32);
         kinds.push(out as i32);
         if kinds.iter().all(|k| *k == Kind::F32 as i32) {
@@ -263,7 +276,8 @@ impl Kernel<'_, '_, '_> {
                 [op.code, op.kind, op.to, op.dst].into_iter().chain(op.args),
             ));
         }
-        let kinds = bytes(self.kinds(v));
+        let result = self.program.bufs[c.out].dtype;
+        let kinds = bytes(self.kinds(c, v));
         let [values, code, kinds] = [values, code, kinds].map(|b| self.constant(&b));
         let [extents, data, steps] =
             [&arrays.extents, &arrays.data, &arrays.steps].map(|x| words(self.b, x));
@@ -278,7 +292,7 @@ impl Kernel<'_, '_, '_> {
                 ops: ops.len() as i64,
                 temps: temps as i64,
                 combiner: combined(c) as i64,
-                out_type: i64::from(number(self.program.bufs[c.out].dtype)),
+                out_type: i64::from(number(as_held(v, result, result))),
             }),
         );
         self.put(

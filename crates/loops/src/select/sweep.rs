@@ -4,6 +4,7 @@
 //! Elements that are not read with constant strides, and selections where speculative evaluation of
 //! a side is unsafe, are left to loops.
 
+use half::{bf16, f16};
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
@@ -72,22 +73,40 @@ pub(super) fn find(program: &Program, c: &Compute, stage: &Split) -> Option<Vect
     if !folded.is_empty() && !beside && length.is_some_and(|n| n < least(c, out, result)) {
         return None;
     }
-    let operations = translate(program, &c.value, stage)?;
+    let bits = c.reduce.is_none() && only_chooses(&c.value);
+    let operations = translate(program, &c.value, stage, bits)?;
     Some(stage.stage(Form::Sweep, operations))
 }
 
-/// The operations of an expression; `None` when one is unsupported.
-fn translate(program: &Program, value: &Ex, stage: &Split) -> Option<Operations> {
+/// Returns whether an expression chooses among narrow floats and does nothing else with any: their
+/// bits are all that matters then.
+fn only_chooses(value: &Ex) -> bool {
+    let mut fits = is_half(value.dtype());
+    visit_expr(value, |e| {
+        let moves = matches!(
+            e.kind(),
+            ExKind::Load(..) | ExKind::Float(_) | ExKind::Select(..)
+        );
+        let computes = !is_half(e.dtype()) && e.children().any(|x| is_half(x.dtype()));
+        fits &= !computes && (moves || !is_half(e.dtype()));
+    });
+    fits
+}
+
+/// The operations of an expression; `None` when one is unsupported. With `bits`, narrow floats are
+/// moved as integers of 16 bits.
+fn translate(program: &Program, value: &Ex, stage: &Split, bits: bool) -> Option<Operations> {
     let mut t = Translation {
         program,
         stage,
+        bits,
         known: FxHashMap::default(),
         out: Operations::default(),
     };
     let result = t.value(value, DEPTH)?;
-    let mut out = t.out;
+    let mut out = std::mem::take(&mut t.out);
     if out.steps.is_empty() || result != Operand::Temp(out.steps.len() - 1) {
-        let dtype = register(value.dtype());
+        let dtype = t.register(value.dtype());
         out.push(Op::Copy, dtype, dtype, vec![result]);
     }
     let fits = out.inputs.len() <= INPUTS && out.steps.len() <= OPS;
@@ -97,12 +116,22 @@ fn translate(program: &Program, value: &Ex, stage: &Split) -> Option<Operations>
 struct Translation<'a> {
     program: &'a Program,
     stage: &'a Split,
+    /// Narrow floats are their bits.
+    bits: bool,
     /// Expressions by address.
     known: FxHashMap<usize, Operand>,
     out: Operations,
 }
 
 impl Translation<'_> {
+    /// The type in which elements of a type are held.
+    fn register(&self, dtype: DType) -> DType {
+        match self.bits && is_half(dtype) {
+            true => DType::U16,
+            false => register(dtype),
+        }
+    }
+
     /// An index that is affine in the axes.
     fn even(&self, e: &Ex) -> Option<(Vec<Ex>, Ex)> {
         affine(e, &self.stage.vars, 16).filter(|_| !has_loads(e))
@@ -158,7 +187,7 @@ impl Translation<'_> {
                 for e in [a, b, c] {
                     args.push(self.value(e, depth - 1)?);
                 }
-                let dtype = register(own);
+                let dtype = self.register(own);
                 self.out.push(op, dtype, dtype, args)
             }
             ExKind::Binary(op, a, b) => {
@@ -176,14 +205,14 @@ impl Translation<'_> {
                 for e in [x, y, a, b] {
                     args.push(self.value(e, depth - 1)?);
                 }
-                let dtype = register(own);
+                let dtype = self.register(own);
                 self.out.push(op, dtype, dtype, args)
             }
             ExKind::Select(c, a, b) => {
                 let c = self.value(c, depth - 1)?;
                 let x = self.value(a, depth - 1)?;
                 let y = self.value(b, depth - 1)?;
-                let dtype = register(own);
+                let dtype = self.register(own);
                 self.out.push(Op::Select, dtype, dtype, vec![c, x, y])
             }
             ExKind::Cast(a) => match rescaled(e) {
@@ -236,7 +265,8 @@ impl Translation<'_> {
         let ExKind::Binary(op, x, y) = c.kind() else {
             return None;
         };
-        let alike = element(x.dtype()).map(register) == Some(register(own)) && own != DType::BOOL;
+        let alike =
+            element(x.dtype()).map(register) == Some(self.register(own)) && own != DType::BOOL;
         if !alike || self.known.contains_key(&c.addr()) {
             return None;
         }
@@ -245,13 +275,16 @@ impl Translation<'_> {
     }
 
     fn constant(&mut self, dtype: DType, bits: u64, value: f64) -> Operand {
-        let bits = match register(dtype) {
+        let bits = match self.register(dtype) {
+            DType::U16 if dtype == DType::F16 => f16::from_f64(value).to_bits().into(),
+            DType::U16 if dtype == DType::BF16 => bf16::from_f64(value).to_bits().into(),
             DType::F32 => (value as f32).to_bits().into(),
             DType::F64 => value.to_bits(),
             DType::BOOL => u64::from(bits != 0),
             _ => bits,
         };
-        self.out.constant(bits, register(dtype).size())
+        let size = self.register(dtype).size();
+        self.out.constant(bits, size)
     }
 
     /// How a load is traversed. Those at computed indices are left to generated loops, which know

@@ -24,6 +24,8 @@ pub(super) unsafe trait Narrowing: Simd {
     /// Writes whether each lane and that of `b` compare so (a predicate of comparisons in AVX), as
     /// truth values.
     unsafe fn test<const PREDICATE: i32>(self, b: Self, to: *mut u8);
+    /// Reads bytes as truth values, unaligned: 1 where one is not 0, else 0.
+    unsafe fn truths(from: *const u8) -> Self;
     /// All lanes the one that is read.
     #[inline(always)]
     unsafe fn widened_one<const BRAIN: bool>(from: *const u16) -> Self {
@@ -110,6 +112,17 @@ unsafe impl Narrowing for Avx2 {
             _mm_storel_epi64(to.cast(), _mm_packs_epi16(halves, halves));
         }
     }
+
+    #[inline(always)]
+    unsafe fn truths(from: *const u8) -> Self {
+        // SAFETY: eight bytes can be read.
+        unsafe {
+            let bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(from.cast()));
+            let none = _mm256_cmpeq_epi32(bytes, _mm256_setzero_si256());
+            let ones = _mm256_set1_ps(1.0);
+            Avx2(_mm256_andnot_ps(_mm256_castsi256_ps(none), ones))
+        }
+    }
 }
 
 /// The nearest bfloat16 of each lane, in its low bits.
@@ -182,6 +195,15 @@ unsafe impl Narrowing for Avx512 {
         unsafe {
             let mask = _mm512_cmp_ps_mask::<PREDICATE>(self.0, b.0);
             _mm_storeu_si128(to.cast(), _mm_maskz_set1_epi8(mask, 1));
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn truths(from: *const u8) -> Self {
+        // SAFETY: sixteen bytes can be read.
+        unsafe {
+            let some = _mm_test_epi8_mask(_mm_loadu_si128(from.cast()), _mm_set1_epi8(-1));
+            Avx512(_mm512_maskz_mov_ps(some, _mm512_set1_ps(1.0)))
         }
     }
 }

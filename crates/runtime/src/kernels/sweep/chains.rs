@@ -1,331 +1,314 @@
-//! Chains of operations on narrow floats: a block of elements is widened, passes through all of them
-//! and is narrowed again, and nothing in between leaves the first cache.
+//! Programs of float32 and truth values, a block of elements at a time: a block is read as it lies,
+//! narrow floats are widened on their way, it passes through all operations, and only the result is
+//! written, narrowed where it is narrow. Nothing in between leaves the first cache, and values are
+//! rounded to narrow floats in registers, where the program says so.
 
-use super::op::Op;
-use crate::kernels::halves::Operand;
+#[cfg(target_arch = "x86_64")]
+mod blocks;
+
+use super::op::{Op, RxSweepOp};
+use super::{Plan, register};
+use crate::kernels::halves::known;
+use crate::kernels::kinds::Kind;
+use crate::kernels::math::Math;
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::narrowing::dispatch_narrowing;
+use std::mem::MaybeUninit;
 
 /// The most values that a chain of operations has, and the most operations.
-pub(super) const SLOTS: usize = 16;
-pub(super) const STEPS: usize = 24;
+pub(super) const SLOTS: usize = 32;
+const STEPS: usize = 64;
 
-/// Returns whether an operation is done in registers.
-pub(super) fn quick(op: Op) -> bool {
-    matches!(
-        op,
-        Op::Copy
-            | Op::Add
-            | Op::Sub
-            | Op::Mul
-            | Op::Div
-            | Op::Min
-            | Op::Max
-            | Op::MaxMin
-            | Op::MinMax
-            | Op::Neg
-            | Op::Abs
-            | Op::Sqrt
-            | Op::Floor
-            | Op::Ceil
-            | Op::Trunc
-            | Op::RoundEven
-            | Op::SelectLt
-            | Op::SelectLe
-            | Op::SelectEq
-    )
+/// The narrow float that a step rounds its result to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Rounds {
+    /// None: it stays float32.
+    Not,
+    Half,
+    Brain,
+}
+
+impl Rounds {
+    fn to(kind: Option<Kind>) -> Option<Self> {
+        match kind? {
+            Kind::F16 => Some(Self::Half),
+            Kind::BF16 => Some(Self::Brain),
+            _ => None,
+        }
+    }
 }
 
 /// A step of a chain: its arguments and its result are values by their numbers, operands first.
 #[derive(Clone, Copy)]
-pub(super) struct Step {
-    /// One that is [`quick`].
-    pub op: Op,
-    /// Whether the result is rounded to the narrow type.
-    pub rounds: bool,
-    pub args: [u8; 4],
-    pub to: u8,
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // Blocks read it.
+struct Step {
+    op: Op,
+    /// The function, of a step that is one.
+    math: Math,
+    rounds: Rounds,
+    /// Invariant: numbers of values are below [`SLOTS`].
+    args: [u8; 4],
+    to: u8,
 }
 
 /// Operations, of which the last one gives the result.
-///
-/// Invariant: numbers of values are below [`SLOTS`].
 pub(super) struct Chain {
-    steps: [Step; STEPS],
+    /// Invariant: the first `count` are initialised.
+    steps: [MaybeUninit<Step>; STEPS],
     count: usize,
+}
+
+/// The elements of an operand that a strip needs.
+#[derive(Clone, Copy)]
+pub(super) struct Source {
+    /// Their type: a float of at most 32 bits, or truth values, which may be any bytes.
+    pub kind: Kind,
+    /// There is one for all.
+    pub one: bool,
+    pub at: *const u8,
+}
+
+impl Source {
+    /// No elements.
+    pub(super) const NONE: Self = Self {
+        kind: Kind::F32,
+        one: true,
+        at: std::ptr::null(),
+    };
+}
+
+/// Returns whether elements of a type can be operands and results of chains.
+fn takes(kind: Option<Kind>) -> bool {
+    matches!(kind, Some(Kind::F16 | Kind::BF16 | Kind::F32 | Kind::Bool))
 }
 
 impl Chain {
     /// No operations.
-    pub(super) fn new() -> Self {
-        let none = Step {
-            op: Op::Copy,
-            rounds: false,
-            args: [0; 4],
-            to: 0,
-        };
+    pub(super) const fn new() -> Self {
         Self {
-            steps: [none; STEPS],
+            steps: [const { MaybeUninit::uninit() }; STEPS],
             count: 0,
         }
     }
 
-    /// Adds a step; there is room.
-    pub(super) fn push(&mut self, step: Step) {
-        assert!(
-            step.args
+    /// Returns whether there are operations.
+    #[inline(always)]
+    pub(super) fn helps(&self) -> bool {
+        self.count > 0
+    }
+
+    /// The operations in their order.
+    fn steps(&self) -> &[Step] {
+        // SAFETY: the first `count` are initialised, and `MaybeUninit` has the layout of what it
+        // holds.
+        unsafe { std::slice::from_raw_parts(self.steps.as_ptr().cast(), self.count) }
+    }
+
+    fn steps_mut(&mut self) -> &mut [Step] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(self.steps.as_mut_ptr().cast(), self.count) }
+    }
+
+    /// Makes the steps of a program of several operations, or of one on narrow floats; none where
+    /// one of them is on other types.
+    pub(super) fn make(&mut self, p: &Plan<'_>) {
+        self.count = 0;
+        let kinds = || {
+            p.kinds
                 .iter()
-                .chain([&step.to])
-                .all(|&k| usize::from(k) < SLOTS)
-        );
-        self.steps[self.count] = step;
+                .map(|&k| Kind::of(k))
+                .chain([Some(p.out_kind)])
+        };
+        let narrow = || kinds().any(|k| Rounds::to(k).is_some());
+        let fits = p.operands() <= SLOTS && p.ops.len() <= STEPS && kinds().all(takes);
+        let pays = match p.ops {
+            [op] => narrow() && op.op() != Op::Copy,
+            _ => true,
+        };
+        if fits && pays && known() && self.made(p).is_none() {
+            self.count = 0;
+        }
+    }
+
+    fn made(&mut self, p: &Plan<'_>) -> Option<()> {
+        let first = (p.v.inputs + p.v.constants) as usize;
+        for (k, op) in p.ops.iter().enumerate() {
+            let to = (first + op.dst as usize) as u8;
+            if op.op() == Op::Narrow {
+                let (rounds, given) = (Rounds::to(op.result())?, op.args[0]);
+                // What was just computed is rounded at once, if that is all that it is for.
+                if let Some(step) = self.steps_mut().last_mut()
+                    && i32::from(step.to) == given
+                    && step.rounds == Rounds::Not
+                    && (step.to == to || !is_read(&p.ops[k + 1..], given, first))
+                {
+                    (step.rounds, step.to) = (rounds, to);
+                    continue;
+                }
+                let args = [given as u8, 0, 0, 0];
+                self.push(Op::Copy, Math::Exp, rounds, args, to);
+                continue;
+            }
+            let math = math(op)?;
+            // A truth value is a number already; a number holds unless it is 0.
+            let code = match (op.op(), op.result()) {
+                (Op::Cast, Some(to)) if to != Kind::Bool || op.argument(0) == Some(to) => Op::Copy,
+                (code, _) => code,
+            };
+            let mut args = [0; 4];
+            for (place, arg) in args.iter_mut().enumerate() {
+                if op.argument(place).is_some() {
+                    *arg = op.args[place] as u8;
+                }
+            }
+            self.push(code, math, Rounds::Not, args, to);
+        }
+        self.round_once(match p.v.reduced {
+            0 => Rounds::to(Some(p.out_kind)),
+            _ => None,
+        });
+        Some(())
+    }
+
+    /// The steps that are done for every block, a bit for each: what only reads numbers that are one
+    /// for all elements, those of the slots in `fixed` and what is made of them, is done once.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // Blocks ask for it.
+    fn again(&self, mut fixed: u32) -> u64 {
+        let steps = self.steps();
+        let last = steps.len().saturating_sub(1);
+        let mut again = 0;
+        for (k, step) in steps.iter().enumerate() {
+            let is_fixed = |place: usize| fixed >> (step.args[place] % 32) & 1 == 1;
+            let mut reads = (0..4).filter(|&place| step.op.reads(place));
+            let once = steps.iter().filter(|s| s.to == step.to).count() == 1;
+            match k < last && once && reads.all(is_fixed) {
+                true => fixed |= 1 << (step.to % 32),
+                false => again |= 1 << k,
+            }
+        }
+        again
+    }
+
+    /// Adds a step; there is room.
+    fn push(&mut self, op: Op, math: Math, rounds: Rounds, args: [u8; 4], to: u8) {
+        assert!(args.iter().chain([&to]).all(|&k| usize::from(k) < SLOTS));
+        self.steps[self.count].write(Step {
+            op,
+            math,
+            rounds,
+            args,
+            to,
+        });
         self.count += 1;
     }
 
-    /// Leaves out roundings of numbers that are only chosen, or change their signs, before the result
-    /// is rounded anyway.
-    pub(super) fn round_once(&mut self) {
+    /// Leaves out roundings of numbers that are only chosen, or change their signs, before the same
+    /// rounding anyway; `last` is that of the result, when it is written.
+    fn round_once(&mut self, last: Option<Rounds>) {
         for k in (0..self.count.saturating_sub(1)).rev() {
-            let to = self.steps[k].to;
+            let Step { to, rounds, .. } = self.steps()[k];
             let mut needed = false;
-            for (at, step) in self.steps[..self.count].iter().enumerate().skip(k + 1) {
+            for (at, step) in self.steps().iter().enumerate().skip(k + 1) {
                 for (place, _) in step.args.iter().enumerate().filter(|a| *a.1 == to) {
                     let passed = match step.op {
                         Op::Neg | Op::Abs | Op::Copy => place == 0,
                         Op::SelectLt | Op::SelectLe | Op::SelectEq => place > 1,
                         _ => false,
                     };
-                    let last = at + 1 == self.count || step.rounds;
-                    needed |= step.op.reads(place) && !(passed && last);
+                    let after = match at + 1 == self.count && step.rounds == Rounds::Not {
+                        true => last,
+                        false => Some(step.rounds),
+                    };
+                    needed |= step.op.reads(place) && !(passed && after == Some(rounds));
                 }
                 if step.to == to {
                     break;
                 }
             }
-            self.steps[k].rounds &= needed;
+            if !needed {
+                self.steps_mut()[k].rounds = Rounds::Not;
+            }
         }
     }
+}
 
-    /// The last step.
-    pub(super) fn last(&mut self) -> Option<&mut Step> {
-        self.steps[..self.count].last_mut()
+/// Returns whether operations read a value before it is written anew.
+fn is_read(ops: &[RxSweepOp], value: i32, first: usize) -> bool {
+    for op in ops {
+        if (0..4).any(|k| op.argument(k).is_some() && op.args[k] == value) {
+            return true;
+        }
+        if first as i32 + op.dst == value {
+            return false;
+        }
+    }
+    false
+}
+
+/// Returns the function of an operation that a step can be, any where it is none; `None` for
+/// operations on other types.
+fn math(op: &RxSweepOp) -> Option<Math> {
+    let held = |kind: Option<Kind>| matches!(kind, Some(Kind::F32 | Kind::Bool));
+    let arguments = (0..4).all(|k| op.argument(k).is_none_or(|kind| held(Some(kind))));
+    if !arguments || !held(op.result()) {
+        return None;
+    }
+    match op.op() {
+        Op::Math => Math::of(op.args[1]),
+        Op::Math2 => Math::of(op.args[2]),
+        Op::Rem => Some(Math::Fmod),
+        Op::Shl | Op::Shr | Op::Rescale | Op::Narrow => None,
+        _ => Some(Math::Exp),
     }
 }
 
-/// Computes `n` elements of float16, or of bfloat16 (`brain`), by a chain of operations in float32.
-///
-/// # Safety
-/// The processor is [`known`](crate::kernels::halves::known); operands have `n` elements or one, and
-/// `to` has `n`, which overlap none that are read later.
-pub(super) unsafe fn chained(
-    brain: bool,
-    chain: &Chain,
-    n: usize,
-    operands: &[Operand],
-    to: *mut u16,
-) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: all have `n` elements.
-    unsafe {
-        use blocks::chained;
-        dispatch_narrowing!(
-            brain,
-            chained(chain: &Chain, n: usize, operands: &[Operand], to: *mut u16)
-        );
-    }
-    let _ = (brain, chain, n, operands, to);
-}
-
-/// Blocks of elements.
-#[cfg(target_arch = "x86_64")]
-mod blocks {
-    use super::{Chain, Op, Operand, SLOTS, STEPS, Step};
-    use crate::kernels::narrowing::Narrowing;
-    use std::mem::MaybeUninit;
-
-    /// Vectors of a block that passes through all steps at once.
-    const BLOCK: usize = 8;
-    /// The most elements of a block.
-    const WIDE: usize = 16 * BLOCK;
-
-    /// The values of a block.
-    type Slots<S> = [[S; BLOCK]; SLOTS];
-
-    /// See [`super::chained`].
+impl Plan<'_> {
+    /// Runs the chain over `n` elements of operands; what it gives is written as elements of a type.
+    ///
+    /// # Safety
+    /// Operands have `n` elements or one, and `to` has `n`, which overlap none of them.
     #[inline(always)]
-    #[allow(clippy::needless_range_loop)] // Indices keep the vectors in place.
-    pub unsafe fn chained<S: Narrowing, const BRAIN: bool>(
-        chain: &Chain,
+    pub(super) unsafe fn run_chain(
+        &self,
         n: usize,
-        operands: &[Operand],
-        to: *mut u16,
+        given: impl Fn(usize) -> Source,
+        (kind, to): (Kind, *mut u8),
     ) {
-        let wide = S::LANES * BLOCK;
-        // What a step reads was written before.
-        let mut room = MaybeUninit::<Slots<S>>::uninit();
-        let slots = room.as_mut_ptr();
-        let mut lying = [(0, std::ptr::null()); SLOTS];
-        // Values that are one number for all elements, a bit for each.
-        let (mut count, mut fixed) = (0, 0u32);
-        // SAFETY: operands have `n` elements, of which a block is whole or copied to whole lines.
+        let (inputs, constants) = (self.v.inputs as usize, self.v.constants as usize);
+        let mut sources = [Source::NONE; SLOTS];
+        let count = (inputs + constants).min(SLOTS);
+        for (k, source) in sources.iter_mut().enumerate().take(count) {
+            *source = match k.checked_sub(inputs) {
+                None => given(k),
+                Some(c) => Source {
+                    kind: self.constant_kind(k),
+                    one: true,
+                    // SAFETY: constants are eight bytes each.
+                    at: unsafe { self.v.values.add(c).cast() },
+                },
+            };
+        }
+        let chain = &self.chain;
+        let sources = &sources[..count];
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: operands and result have `n` elements; chains are made where the processor has
+        // the instructions.
         unsafe {
-            for (slot, operand) in operands.iter().enumerate() {
-                fixed |= 1 << slot;
-                match *operand {
-                    Operand::Lies(at) => {
-                        lying[count] = (slot, at);
-                        count += 1;
-                        fixed &= !(1 << slot);
-                    }
-                    Operand::One(at) => (*slots)[slot] = [S::widened_one::<BRAIN>(at); BLOCK],
-                    Operand::Number(x) => (*slots)[slot] = [S::splat(x); BLOCK],
-                }
-            }
+            use blocks::chained;
+            dispatch_narrowing!(
+                chained(chain: &Chain, n: usize, sources: &[Source], kind: Kind, to: *mut u8)
+            );
         }
-        let mut line = [0u16; WIDE];
-        let steps = &chain.steps[..chain.count];
-        let last = chain.count.saturating_sub(1);
-        // Those that give such a value are done for the first block only. For each step, which
-        // of its operands are one.
-        let (mut again, mut places) = (0u32, [0u32; STEPS]);
-        for (k, step) in steps.iter().enumerate() {
-            let is_fixed = |place: usize| fixed >> (step.args[place] % 32) & 1;
-            let mut reads = (0..4).filter(|&place| step.op.reads(place));
-            places[k] = reads.clone().fold(0, |some, p| some | is_fixed(p) << p);
-            let once = steps.iter().filter(|s| s.to == step.to).count() == 1;
-            match k < last && once && reads.all(|p| is_fixed(p) == 1) {
-                true => fixed |= 1 << (step.to % 32),
-                false => again |= 1 << k,
-            }
-        }
-        let mut i = 0;
-        while i < n {
-            let part = (n - i).min(wide);
-            // SAFETY: operands have `n` elements, of which a block is whole or copied to whole
-            // lines.
-            unsafe {
-                for &(slot, at) in &lying[..count] {
-                    let mut from = at.add(i);
-                    if part < wide {
-                        std::ptr::copy_nonoverlapping(from, line.as_mut_ptr(), part);
-                        from = line.as_ptr();
-                    }
-                    for v in 0..BLOCK {
-                        (*slots)[slot][v] = S::widened::<BRAIN>(from.add(S::LANES * v));
-                    }
-                }
-            }
-            // SAFETY: operands have `n` elements, of which a block is whole or copied to whole
-            // lines.
-            let to = unsafe { to.add(i) };
-            let whole = if part < wide { line.as_mut_ptr() } else { to };
-            // SAFETY: operands have `n` elements, of which a block is whole or copied to whole
-            // lines.
-            unsafe {
-                for (k, step) in steps.iter().enumerate() {
-                    if i > 0 && again >> k & 1 == 0 {
-                        continue;
-                    }
-                    let out = if k == last {
-                        whole
-                    } else {
-                        std::ptr::null_mut()
-                    };
-                    apply::<S, BRAIN>((step, places[k]), slots, out);
-                }
-                if part < wide {
-                    std::ptr::copy_nonoverlapping(line.as_ptr(), to, part);
-                }
-            }
-            i += wide;
-        }
+        let _ = (chain, n, sources, kind, to);
     }
 
-    /// A vector of an operand's block; the first one where the operand is one of those `HELD`, a
-    /// bit for each.
-    #[inline(always)]
-    unsafe fn operand<S: Narrowing, const HELD: u32>(
-        step: &Step,
-        slots: *const Slots<S>,
-        place: usize,
-        v: usize,
-    ) -> S {
-        let from = usize::from(step.args[place]) % SLOTS;
-        let v = if HELD >> place & 1 == 0 { v } else { 0 };
-        // SAFETY: the operand's block was written.
-        unsafe { (*slots)[from][v] }
-    }
-
-    /// One step, on a block of values, of whose operands those that are `fixed`, a bit for each,
-    /// are read once if most steps of the kind have such ones. What the last step gives goes to
-    /// `out`, which is null before.
-    #[inline(always)]
-    #[allow(clippy::needless_range_loop)]
-    unsafe fn apply<S: Narrowing, const BRAIN: bool>(
-        (step, fixed): (&Step, u32),
-        slots: *mut Slots<S>,
-        out: *mut u16,
-    ) {
-        // SAFETY: arithmetic of vectors, whose instruction set the callers enable; `out` has room
-        // for a block.
-        unsafe {
-            let mut y = [S::splat(0.0); BLOCK];
-            macro_rules! held {
-                ($held:literal: ($($x:ident = $place:literal),+ => $value:expr)) => {
-                    for v in 0..BLOCK {
-                        $(let $x = operand::<S, $held>(step, slots, $place, v);)+
-                        y[v] = $value;
-                    }
-                };
-            }
-            macro_rules! each {
-                ($($held:literal)|* : $rest:tt) => {
-                    match fixed {
-                        $($held => held!($held: $rest),)*
-                        _ => held!(0: $rest),
-                    }
-                };
-            }
-            let opposite = S::splat(-1.0);
-            match step.op {
-                Op::Copy => each!(: (a = 0 => a)),
-                Op::Add => each!(1 | 2: (a = 0, b = 1 => a.add(b))),
-                Op::Sub => each!(1 | 2: (a = 0, b = 1 => a.sub(b))),
-                Op::Mul => each!(1 | 2: (a = 0, b = 1 => a.mul(b))),
-                Op::Div => each!(1 | 2: (a = 0, b = 1 => a.div(b))),
-                Op::Min => each!(1 | 2: (a = 0, b = 1 => a.min(b))),
-                Op::Max => each!(1 | 2: (a = 0, b = 1 => a.max(b))),
-                Op::MaxMin => each!(6: (a = 0, b = 1, c = 2 => a.max(b).min(c))),
-                Op::MinMax => each!(6: (a = 0, b = 1, c = 2 => a.min(b).max(c))),
-                Op::Neg => each!(: (a = 0 => S::splat(-0.0).sub(a))),
-                Op::Abs => each!(: (a = 0 => a.abs())),
-                Op::Sqrt => each!(: (a = 0 => a.sqrt())),
-                Op::Floor => each!(: (a = 0 => a.floor())),
-                Op::Ceil => each!(: (a = 0 => a.mul(opposite).floor().mul(opposite))),
-                Op::Trunc => each!(: (a = 0 => a.abs().floor().copysign(a))),
-                Op::RoundEven => each!(: (a = 0 => a.round())),
-                Op::SelectLt => each!(2 | 5 | 14: (a = 0, b = 1, c = 2, d = 3 => {
-                    S::select(a.lt(b), c, d)
-                })),
-                Op::SelectLe => each!(: (a = 0, b = 1, c = 2, d = 3 => {
-                    S::select(a.lt(b), c, S::select(a.eq(b), c, d))
-                })),
-                Op::SelectEq => each!(2: (a = 0, b = 1, c = 2, d = 3 => S::select(a.eq(b), c, d))),
-                // No step has any other.
-                _ => {}
-            }
-            if step.rounds {
-                for v in 0..BLOCK {
-                    y[v] = y[v].rounded::<BRAIN>();
-                }
-            }
-            if out.is_null() {
-                (*slots)[usize::from(step.to) % SLOTS] = y;
-                return;
-            }
-            for v in 0..BLOCK {
-                y[v].narrow::<BRAIN>(out.add(S::LANES * v));
-            }
-        }
+    /// The type of a constant, as operations that read it hold it.
+    fn constant_kind(&self, operand: usize) -> Kind {
+        let read = |op: &RxSweepOp| {
+            let mut places = (0..4).filter(|&place| op.args[place] == operand as i32);
+            places.find_map(|place| op.argument(place))
+        };
+        self.ops.iter().find_map(read).map_or(Kind::F32, register)
     }
 }

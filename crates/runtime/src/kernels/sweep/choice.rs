@@ -1,11 +1,12 @@
 //! How strips lie in the axes of a sweep, and how their operands are held: decided before anything
 //! is computed.
 
+use super::chains::Chain;
 use super::narrow::Narrow;
 use super::op::{Op, RxSweepOp};
 use super::space::Space;
 use super::uniform::Uniform;
-use super::{BARE, FEW, INDEX, Plan, ROW, ROW_BYTES, SHORT_BYTES, STRIP, register};
+use super::{BARE, FEW, INDEX, INPUTS, Plan, ROW, ROW_BYTES, SHORT_BYTES, STRIP, register};
 use crate::kernels::combiner::Combiner;
 use crate::kernels::halves::known;
 use crate::kernels::kinds::Kind;
@@ -35,7 +36,15 @@ impl Plan<'_> {
         let long = inner >= ROW && inner * widest >= least;
         let rows_apart = self.dense[..inputs].contains(&false) && long;
         self.unit = if rows_apart { inner } else { count };
-        self.uniform = Uniform::of(self);
+        let mut chain = Chain::new();
+        chain.make(self);
+        if chain.helps() {
+            self.chain = chain;
+            // A chain looks at truth values itself.
+            self.raw = [true; INPUTS];
+        } else {
+            self.uniform = Uniform::of(self);
+        }
         self.narrow = Narrow::of(self);
         self.lines = self.lines();
         if self.bare() || self.narrow.is_some() {
@@ -64,7 +73,8 @@ impl Plan<'_> {
             (self.ops.iter()).all(|op| (0..op.args.len()).all(|place| fits(op, place)))
         };
         let all = 0..inputs + self.v.constants as usize;
-        let some = all.filter(|&k| self.v.reduced == 0 && one(k) && repeats(k));
+        let any = self.chain.helps();
+        let some = all.filter(|&k| self.v.reduced == 0 && one(k) && (any || repeats(k)));
         some.fold(0, |lines, k| lines | 1 << k)
     }
 
@@ -130,7 +140,8 @@ impl Plan<'_> {
     pub(super) fn narrow_as_they_lie(&self, space: &Space) -> Option<bool> {
         let copied = matches!(self.ops, [op] if op.op() == Op::Copy && op.args[0] == 0);
         let kind = self.kinds.first().and_then(|&k| Kind::of(k));
-        let narrow = matches!(kind, Some(Kind::F16 | Kind::BF16)) && kind == Some(self.out_kind);
+        let narrow = matches!(kind, Some(Kind::F16 | Kind::BF16));
+        let narrow = narrow && (self.out_kind == Kind::F32 || kind == Some(self.out_kind));
         (copied && narrow && known() && self.v.inputs == 1 && space.inner_step(0) == 1)
             .then_some(kind == Some(Kind::BF16))
     }

@@ -1,5 +1,6 @@
 //! Reductions of strips, for every type.
 
+use super::folds::folded;
 use super::{MAX, MIN, PRODUCT, SUM};
 use crate::kernels::combiner::Combiner;
 use crate::kernels::kinds::Kind;
@@ -170,6 +171,19 @@ unsafe fn vectors<V: Vector, const COMBINER: i32, const FOLD: bool>(
 pub(super) unsafe fn together(combiner: Combiner, kind: Kind, sums: *mut u8) {
     #[inline(always)]
     unsafe fn halves<S: Wide>(combiner: Combiner, kind: Kind, sums: *mut u8) {
+        if matches!(kind, Kind::F32 | Kind::F64)
+            && !matches!(combiner, Combiner::And | Combiner::Or)
+        {
+            // As a line, beginning with what changes nothing.
+            let mut start = [0u8; 8];
+            // SAFETY: there is room for a number, and `sums` has [`FOLDED`] bytes.
+            unsafe {
+                neutral(combiner, kind, start.as_mut_ptr(), 1);
+                let len = FOLDED / kind.size();
+                folded::<S>(combiner, kind, start.as_ptr(), sums, 1, len, sums);
+            }
+            return;
+        }
         let mut half = FOLDED / kind.size() / 2;
         while half > 0 {
             // SAFETY: `sums` has [`FOLDED`] bytes, of which both halves are elements.

@@ -16,6 +16,7 @@ mod choice;
 pub(crate) mod combine;
 mod divide;
 mod divisor;
+mod folds;
 mod narrow;
 pub mod op;
 mod pairs;
@@ -23,6 +24,7 @@ mod pitched;
 mod read;
 mod space;
 pub(crate) mod taps;
+mod together;
 mod uniform;
 mod windows;
 
@@ -138,7 +140,9 @@ struct Plan<'a> {
     lines: u128,
     /// Whether strips run along the reduced axes (else along those of the result).
     along_reduced: bool,
-    /// The single operation on narrow floats, if that is the program.
+    /// The operations a block of elements at a time, where they are those of a chain.
+    chain: chains::Chain,
+    /// How results are computed of what lies beside them, where that needs no strips.
     narrow: Option<narrow::Narrow>,
 }
 
@@ -166,14 +170,20 @@ impl Plan<'_> {
             [op] if op.op() == Op::Copy => s.operands[op.args[0] as usize],
             _ => {
                 // SAFETY: the operands have `n` elements, and `out` has room for as many.
-                unsafe { self.run(s, n, out) };
+                unsafe { self.run(s, n, (register(self.out_kind), out)) };
                 out
             }
         }
     }
 
-    /// Runs the operations over `n` elements; the last one writes to `out`.
-    unsafe fn run(&self, s: &mut Strip, n: usize, out: *mut u8) {
+    /// Runs the operations over `n` elements; the last one writes to `out`, elements of the result
+    /// as strips hold them, or of a chain those of any type.
+    unsafe fn run(&self, s: &mut Strip, n: usize, (kind, out): (Kind, *mut u8)) {
+        if self.chain.helps() {
+            // SAFETY: the operands have `n` elements, and `out` has room for as many.
+            unsafe { self.run_chain(n, |k| s.source(self, k), (kind, out)) };
+            return;
+        }
         let first = (self.v.inputs + self.v.constants) as usize;
         let last = self.ops.len() - 1;
         for (k, op) in self.ops.iter().enumerate() {
@@ -280,11 +290,11 @@ unsafe fn plain(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
         before = n;
         // SAFETY: tasks are strips of the result, and `room` has what the plan says.
         unsafe {
-            if p.direct() {
+            if p.direct() || p.chain.helps() {
                 let to = p.v.out.cast::<u8>().add(first * p.out_kind.size());
-                p.run(&mut s, n, to);
+                p.run(&mut s, n, (p.out_kind, to));
             } else {
-                p.run(&mut s, n, result);
+                p.run(&mut s, n, (p.out_kind, result));
                 p.finish(result, first, n);
             }
         }
@@ -444,6 +454,7 @@ pub unsafe fn evaluate(context: &mut RxContext, v: &RxSweep) -> i32 {
         uniform: Uniform::default(),
         lines: 0,
         along_reduced: false,
+        chain: chains::Chain::new(),
         narrow: None,
     };
     let (count, over) = (plan.out.count(), plan.over.count());
@@ -475,15 +486,19 @@ pub unsafe fn evaluate(context: &mut RxContext, v: &RxSweep) -> i32 {
         unsafe { beside::run(plan, &line, scratch.memory.cast()) };
         return 0;
     }
+    let together = plan.together();
+    let together = together.as_ref();
     // SAFETY: threads take tasks of their own, which write disjoint places.
-    let shared = unsafe { Share::new((plan, scratch.memory.cast::<u8>())) };
+    let shared = unsafe { Share::new((plan, together, scratch.memory.cast::<u8>())) };
     context.pool.each(tasks, grain, |begin, end, worker| {
-        let &(plan, room) = shared.get();
+        let &(plan, together, room) = shared.get();
         // SAFETY: tasks are those of the result, every element that extents and steps name lies in
         // its input, and the scratch has room for each thread.
         unsafe {
             let room = room.add(worker * plan.room());
-            if plan.along_reduced {
+            if let Some(line) = together {
+                together::run(plan, line, (begin, end), room);
+            } else if plan.along_reduced {
                 rows(plan, begin, end, room);
             } else if plan.v.reduced > 0 {
                 columns(plan, begin, end, room);

@@ -1,7 +1,7 @@
 //! Operations on narrow floats: they are widened, computed with and narrowed again in registers,
 //! only their signs change, or their exponents tell all.
 
-use super::chains::{Chain, SLOTS, STEPS, Step, chained, quick};
+use super::chains::Source;
 use super::op::Op;
 use super::{INPUTS, Plan};
 use crate::kernels::halves::{Operand, Pair, known, pairs};
@@ -18,7 +18,6 @@ pub(super) enum From {
 }
 
 /// A sweep of one such operation, or of several.
-#[allow(clippy::large_enum_variant)] // One for each sweep, on the stack.
 pub(super) enum Narrow {
     /// A function of two numbers, which are bfloat16 or not.
     Of2(bool, Pair, [From; 2]),
@@ -31,8 +30,8 @@ pub(super) enum Narrow {
     OfClass(usize, Op, u16),
     /// A function of an input's elements.
     OfMath(usize, Math),
-    /// Operations on float32 in registers, between which numbers may be rounded.
-    Of(Chain),
+    /// The plan's chain, whose operands are read as they lie.
+    Chained,
 }
 
 /// Returns whether the elements of an input that a strip of the result needs are side by side:
@@ -48,7 +47,7 @@ impl Narrow {
     /// `None` where a sweep is anything else.
     pub(super) fn of(p: &Plan<'_>) -> Option<Self> {
         let [op] = p.ops else {
-            return sign(p).or_else(|| chain(p).map(Self::Of));
+            return sign(p).or_else(|| chained(p));
         };
         if let (Op::IsNan | Op::IsInf | Op::IsFinite, Ok(k)) =
             (op.op(), usize::try_from(op.args[0]))
@@ -117,7 +116,7 @@ impl Narrow {
             }
             _ => match test {
                 Some(test) => test,
-                None => return chain(p).map(Self::Of),
+                None => return chained(p),
             },
         };
         let both = [from(op.args[0])?, from(op.args[1])?];
@@ -159,16 +158,18 @@ impl Narrow {
                 &Self::OfMath(k, math) => {
                     return narrow_math::run(math, p.out_kind == Kind::BF16, n, input(k), to);
                 }
-                Self::Of(chain) => {
-                    let mut operands = [Operand::Number(0.0); SLOTS];
-                    let inputs = p.v.inputs as usize;
-                    let constants = (0..p.v.constants as usize).map(From::Constant);
-                    let from = (0..inputs).map(From::Input).chain(constants);
-                    for (to, from) in operands.iter_mut().zip(from) {
-                        *to = operand(p, from, input);
-                    }
-                    let operands = &operands[..inputs + p.v.constants as usize];
-                    return chained(p.out_kind == Kind::BF16, chain, n, operands, to);
+                Self::Chained => {
+                    let given = |k: usize| {
+                        let kind = Kind::of(p.kinds[k]).unwrap_or(Kind::F32);
+                        let size = kind.size() as isize;
+                        Source {
+                            kind,
+                            one: !lies(p, k),
+                            at: p.data[k].cast::<u8>().offset(offsets[k] * size),
+                        }
+                    };
+                    let out = p.v.out.cast::<u8>().add(first * p.out_kind.size());
+                    return p.run_chain(n, given, (p.out_kind, out));
                 }
                 &Self::Of2(brain, pair, operands) => (brain, pair, operands),
             };
@@ -229,61 +230,12 @@ fn sign(p: &Plan<'_>) -> Option<Narrow> {
     matches.then_some(Narrow::Sign(0, bits))
 }
 
-/// Operations that are done in registers, where all of a sweep's are.
-fn chain(p: &Plan<'_>) -> Option<Chain> {
-    let inputs = p.v.inputs as usize;
-    let slots = inputs + (p.v.constants + p.v.temps) as usize;
-    let narrow = matches!(p.out_kind, Kind::F16 | Kind::BF16);
-    let fits = narrow && p.v.reduced == 0 && slots <= SLOTS && p.ops.len() <= STEPS;
-    if !fits || !known() || !(0..inputs).all(|k| read(p, p.out_kind, k)) {
-        return None;
-    }
-    let first = inputs + p.v.constants as usize;
-    let mut chain = Chain::new();
-    for op in p.ops {
-        let to = (first + op.dst as usize) as u8;
-        if op.op() == Op::Narrow {
-            // What was just computed is rounded at once, if that is all that it is for.
-            let given = op.args[0] as u8;
-            let rounded = op.result() == Some(p.out_kind);
-            let step = chain
-                .last()
-                .filter(|s| rounded && s.to == given && !s.rounds)?;
-            (step.rounds, step.to) = (true, to);
-            let later = |o: &&super::RxSweepOp| !std::ptr::eq(*o, op);
-            let mut after = p.ops.iter().skip_while(later).skip(1);
-            // Until it is written anew.
-            let reads = |o: &super::RxSweepOp| {
-                (0..4).any(|k| o.argument(k).is_some() && o.args[k] == i32::from(given))
-            };
-            let overwritten = |o: &super::RxSweepOp| first as i32 + o.dst == i32::from(given);
-            if given != to
-                && after
-                    .find(|o| reads(o) || overwritten(o))
-                    .is_some_and(reads)
-            {
-                return None;
-            }
-            continue;
-        }
-        if !quick(op.op()) || op.argument(0) != Some(Kind::F32) || op.result() != Some(Kind::F32) {
-            return None;
-        }
-        let mut args = [0; 4];
-        for (k, arg) in args.iter_mut().enumerate() {
-            if op.argument(k).is_some() {
-                *arg = op.args[k] as u8;
-            }
-        }
-        chain.push(Step {
-            op: op.op(),
-            rounds: false,
-            args,
-            to,
-        });
-    }
-    chain.round_once();
-    Some(chain)
+/// The plan's chain, where all operands of a result's row lie beside it or are one number.
+fn chained(p: &Plan<'_>) -> Option<Narrow> {
+    let one = |k: usize| p.within_rows() && p.out.inner_step(k) == 0;
+    let fits = |k: usize| lies(p, k) || one(k);
+    let all = p.chain.helps() && p.v.reduced == 0 && (0..p.v.inputs as usize).all(fits);
+    all.then_some(Narrow::Chained)
 }
 
 /// Writes the signs of `n` narrow floats as such, by their bits; that of NaN is 0.

@@ -1,5 +1,6 @@
 //! Elements of inputs and constants brought into strips.
 
+use super::chains::Source;
 use super::space::{Cursor, Space};
 use super::{INDEX, INPUTS, LINE, OPERANDS, Plan, STRIP, register};
 use crate::kernels::kinds::{Kind, Sum};
@@ -16,6 +17,8 @@ pub(super) struct Strip {
     counted: [Option<i64>; INPUTS],
     /// The bytes by which each input's operand moves from an element to the next one.
     moves: [usize; INPUTS],
+    /// Inputs whose narrow floats are read as they lie.
+    narrow: [bool; INPUTS],
     /// The elements for which operations that give one number for a whole row have been done.
     pub(super) computed: usize,
     /// The elements of the row after this strip whose operands are those of this one, moved.
@@ -35,6 +38,21 @@ impl Strip {
         }
         true
     }
+
+    /// What a chain reads of an input.
+    #[inline(always)]
+    pub(super) fn source(&self, p: &Plan<'_>, input: usize) -> Source {
+        let kind = Kind::of(p.kinds[input]).unwrap_or(Kind::F32);
+        Source {
+            kind: if self.narrow[input] {
+                kind
+            } else {
+                register(kind)
+            },
+            one: p.is_line(input),
+            at: self.operands[input],
+        }
+    }
 }
 
 impl Plan<'_> {
@@ -47,7 +65,8 @@ impl Plan<'_> {
                 *at = room.add(k * STRIP).cast_const();
             }
             // What is done in registers reads no strips.
-            let filled = if self.narrow.is_none() { constants } else { 0 };
+            let registers = self.narrow.is_some() || self.chain.helps();
+            let filled = if registers { 0 } else { constants };
             for k in 0..filled {
                 let to = room.add((inputs + k) * STRIP);
                 let from = self.v.values.add(k).cast::<u8>();
@@ -68,6 +87,7 @@ impl Plan<'_> {
             spread: [std::ptr::null(); INPUTS],
             counted: [None; INPUTS],
             moves: [0; INPUTS],
+            narrow: [false; INPUTS],
             computed: 0,
             left: 0,
         }
@@ -136,7 +156,9 @@ impl Plan<'_> {
                 let lies = self.dense[k] || whole && step == 1;
                 let whole_type = register(kind) == kind;
                 let raw = kind != Kind::Bool || self.raw[k];
-                if lies && whole_type && (raw || are_truths(from, n)) {
+                // A chain widens narrow floats itself.
+                s.narrow[k] = lies && !whole_type && self.chain.helps();
+                if lies && (whole_type && (raw || are_truths(from, n)) || s.narrow[k]) {
                     s.operands[k] = from;
                     s.moves[k] = size;
                     if !raw {
