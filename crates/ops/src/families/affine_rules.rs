@@ -2,9 +2,11 @@
 //! `fake-quantization-to-integer` that several operators share.
 
 use relax_ir::{AttrValue, ExprId};
+use relax_sym::Dim;
 use relax_tensor::{DType, Tensor};
 
 use super::nn_conv_planes::{self, Operands};
+use super::nn_conv_spread;
 use crate::{Affine, AffineSite, Build, Layout, Number};
 
 pub(super) type Integers = Option<(ExprId, Affine)>;
@@ -157,6 +159,16 @@ fn factors(s: &AffineSite) -> Option<[(ExprId, Affine); 2]> {
 
 /// The axes of a convolution's weight and result along which its filters run; checks that sums fit.
 fn filters(b: &dyn Build, s: &AffineSite, letter: char) -> Option<(usize, usize)> {
+    let (filter, channel) = filters_fit(b, s, letter)?;
+    let [_, (w, kind)] = factors(s)?;
+    // Scales along an axis are those of the result's channels where the axis has all of them.
+    let channels = b.dims(s.site.call)?.get(channel).and_then(Dim::as_const);
+    let whole = kind.axis.is_none() || channels == Some(b.extents(w)?[filter]);
+    whole.then_some((filter, channel))
+}
+
+/// The same where the axis may have the channels of one group.
+fn filters_fit(b: &dyn Build, s: &AffineSite, letter: char) -> Option<(usize, usize)> {
     let [(_, x), (w, kind)] = factors(s)?;
     let layout = |name: &str| Some(s.site.attrs.get(name)?.as_str()?.to_owned());
     let data = layout("data_layout")?;
@@ -172,10 +184,7 @@ fn filters(b: &dyn Build, s: &AffineSite, letter: char) -> Option<(usize, usize)
     let extents = b.extents(w)?;
     let terms = extents.iter().product::<i64>() / extents.get(filter).copied()?.max(1);
     let fits = !blocked && kind.axis.is_none_or(|a| a == filter) && sums_fit(x, kind, terms);
-    // Scales along an axis are those of the result's channels where the axis has all of them.
-    let channels = b.extents(s.site.call).and_then(|e| e.get(channel).copied());
-    let whole = kind.axis.is_none() || channels == Some(extents[filter]);
-    (fits && whole).then_some((filter, channel))
+    fits.then_some((filter, channel))
 }
 
 fn quantised_product(b: &mut dyn Build, s: &AffineSite, op: &'static str, axis: usize) -> Integers {
@@ -226,10 +235,27 @@ pub fn conv3d(b: &mut dyn Build, s: &AffineSite) -> Integers {
     Some((y, sums(b, of_x, of_w, channel)))
 }
 
-/// `nn.conv2d_transpose`.
-pub fn conv2d_transpose(b: &mut dyn Build, s: &AffineSite) -> Integers {
-    let vector = s.affine(1)?.1.axis.is_some();
-    (!vector).then(|| filtered(b, s, "qnn.conv2d_transpose"))?
+/// `nn.conv1d_transpose`, `nn.conv2d_transpose` and `nn.conv3d_transpose`. The operator that takes
+/// integers is for images alone, and takes scales of channels without groups: others are convolutions.
+pub fn conv_transpose(b: &mut dyn Build, s: &AffineSite) -> Integers {
+    let (filter, channel) = filters_fit(b, s, 'O')?;
+    let [(x, of_x), (w, mut of_w)] = factors(s)?;
+    let groups = s.site.int("groups")?;
+    if let (Some(_), 2..) = (of_w.axis, groups) {
+        // The channels of all groups share scales.
+        let channels = b.extents(w)?[filter];
+        let scale = b.value(of_w.scale)?;
+        let mut all = Tensor::zeros(DType::F32, &[channels * groups]);
+        for i in 0..all.len() {
+            all.set_f64(i, scale.get_f64(i % scale.len()));
+        }
+        of_w.scale = b.constant(all);
+    } else if b.rank(x) == Some(4) {
+        return quantised_product(b, s, "qnn.conv2d_transpose", channel);
+    }
+    let all = [x, w, of_x.zero, of_w.zero, of_x.scale, of_w.scale];
+    let y = nn_conv_spread::convolved(b, &s.site, all, AttrValue::DType(DType::I32))?;
+    Some((y, sums(b, of_x, of_w, channel)))
 }
 
 /// Checks that a product's sums fit 32 bits, and that scales of its right operand are by column.
