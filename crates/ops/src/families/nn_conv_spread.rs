@@ -105,6 +105,10 @@ pub(super) fn convolved(
 
     let x = laid(b, x, &l.data, &l.canonical)?;
     let data = b.dims(x).filter(|d| d.iter().all(Dim::is_known))?;
+    let nothing = |d: &Dim| d.as_const() == Some(0);
+    if data.iter().chain(&b.dims(site.call)?).any(nothing) || !fit(&data[2..], &axes) {
+        return None;
+    }
     let w = laid(b, w, &l.kernel, &l.canonical_kernel)?;
     let (w, channels) = phases_of_weight(b, w, (zero, groups), &axes, &site_dilation(site, n)?)?;
     let w_zero = b.constant(Tensor::scalar_i64(DType::I32, zero as i64));
@@ -113,11 +117,21 @@ pub(super) fn convolved(
     let before = axes.iter().map(|a| a.padding.0);
     let around: Vec<i64> = before.chain(axes.iter().map(|a| a.padding.1)).collect();
     let window: Vec<i64> = axes.iter().map(|a| a.each).collect();
+    // Channels with windows of their own are as many as results.
+    let alone = groups > 1 && data[1].as_const() == Some(groups);
+    let (x, own) = match alone && all > groups {
+        true => {
+            let given = [("repeats", all / groups), ("axis", 1)];
+            let given = given.map(|(name, k)| (name, AttrValue::Int(k)));
+            (b.call("repeat", &[x], &given), all)
+        }
+        false => (x, groups),
+    };
     let attrs = [
         ("strides", ints(&vec![1; n])),
         ("padding", ints(&around)),
         ("dilation", ints(&vec![1; n])),
-        ("groups", AttrValue::Int(groups)),
+        ("groups", AttrValue::Int(own)),
         ("channels", AttrValue::Int(all)),
         ("kernel_size", ints(&window)),
         ("out_dtype", out_dtype),
@@ -129,11 +143,18 @@ pub(super) fn convolved(
         2 => b.call("qnn.conv2d", &args, &attrs),
         _ => volume(b, site, args, &attrs)?,
     };
+    b.dims(y)?;
     let extents: Vec<Dim> = (data[2..].iter().zip(&axes))
         .map(|(d, a)| d + &Dim::from(a.padding.0 + a.padding.1 - (a.each - 1)))
         .collect();
     let y = beside(b, y, (&data[0], groups, channels / groups), &extents, &axes);
     laid(b, y, &l.canonical, &l.out)
+}
+
+/// Returns whether the convolution has a result wherever the transposed one has.
+fn fit(data: &[Dim], axes: &[Along]) -> bool {
+    let mut all = data.iter().zip(axes);
+    all.all(|(d, a)| d.as_const().is_some() || a.padding.0 + a.padding.1 + 1 >= a.each)
 }
 
 fn site_dilation(site: &Site, n: usize) -> Option<Vec<i64>> {
@@ -288,7 +309,8 @@ fn beside(
             .map(|a| (a.stride > 1).then(|| put(Dim::from(a.stride))))
             .collect();
         let mut order: Vec<usize> = [0].into_iter().chain(group).collect();
-        order.push(put(Dim::from(outputs)));
+        // An axis that stays as it is may have numbers for each of its elements.
+        order.extend((groups == 1 || outputs > 1).then(|| put(Dim::from(outputs))));
         for (d, phase) in extents.iter().zip(phases) {
             order.push(put(d.clone()));
             order.extend(phase);

@@ -130,7 +130,8 @@ impl<'v> Conv<'v> {
     /// are one that has all of them, in which each channel has weights of its own window alone.
     fn put_beside(&mut self) {
         let s = &mut self.s;
-        if !s.nhwc || s.groups > 1 || s.dw > 1 || s.ow == 0 || s.o == 0 || s.k == 0 {
+        // Rows of a product are as many as there happen to be: its packed weight does not depend on that.
+        if !s.nhwc || s.kw == 1 || s.groups > 1 || s.dw > 1 || s.ow == 0 || s.o == 0 || s.k == 0 {
             return;
         }
         // A pixel's window is read quad by quad, each multiplied by a vector of every panel.
