@@ -368,6 +368,21 @@ mod tests {
     }
 
     #[test]
+    fn axes_that_become_one_are_brought_together() {
+        // Phases of pixels as channels: (n, c, h, 2, w, 2) stored as (n, h, w, 2, 2, c).
+        let dims = |d: &[i64]| d.iter().map(|&d| Dim::from(d)).collect::<Vec<_>>();
+        let (old, new) = (dims(&[3, 5, 4, 2, 6, 2]), dims(&[3, 5, 8, 12]));
+        let apart = order("NCHIWV", "NHWIVC");
+        assert_eq!(apart.after_reshape(&old, &new), None);
+        let beside = apart.beside(&old, &new).expect("known extents");
+        assert_eq!(beside, order("NCHIWV", "NHIWVC"));
+        assert_eq!(
+            beside.after_reshape(&old, &new),
+            Some(order("NCHW", "NHWC"))
+        );
+    }
+
+    #[test]
     fn transforms_have_the_names_of_the_axes() {
         let (a, b) = (order("NCHW", "NHWC"), order("NCHW", "NCHW4c"));
         let names = |a: &str, b: &str| Some((a.to_owned(), b.to_owned()));

@@ -6,7 +6,6 @@ use relax_sym::Dim;
 use relax_tensor::{DType, Tensor};
 
 use super::nn_conv_planes::{self, Operands};
-use super::nn_conv_spread;
 use crate::{Affine, AffineSite, Build, Layout, Number};
 
 pub(super) type Integers = Option<(ExprId, Affine)>;
@@ -100,7 +99,7 @@ fn scale_product(b: &mut dyn Build, x: ExprId, y: ExprId) -> ExprId {
 
 /// Returns what sums of products of two operands' integers stand for; scales run along the result's
 /// `axis`.
-fn sums(b: &mut dyn Build, x: Affine, w: Affine, axis: usize) -> Affine {
+pub(super) fn sums(b: &mut dyn Build, x: Affine, w: Affine, axis: usize) -> Affine {
     Affine {
         scale: scale_product(b, x.scale, w.scale),
         zero: number(b, DType::I32, 0),
@@ -152,7 +151,7 @@ fn wide_attrs(s: &AffineSite) -> Vec<(&str, AttrValue)> {
 }
 
 /// Both operands of a product, if they are small integers, the first with one scale.
-fn factors(s: &AffineSite) -> Option<[(ExprId, Affine); 2]> {
+pub(super) fn factors(s: &AffineSite) -> Option<[(ExprId, Affine); 2]> {
     let [x, w] = [s.affine(0)?, s.affine(1)?];
     x.1.axis.is_none().then_some([x, w])
 }
@@ -168,7 +167,7 @@ fn filters(b: &dyn Build, s: &AffineSite, letter: char) -> Option<(usize, usize)
 }
 
 /// The same where the axis may have the channels of one group.
-fn filters_fit(b: &dyn Build, s: &AffineSite, letter: char) -> Option<(usize, usize)> {
+pub(super) fn filters_fit(b: &dyn Build, s: &AffineSite, letter: char) -> Option<(usize, usize)> {
     let [(_, x), (w, kind)] = factors(s)?;
     let layout = |name: &str| Some(s.site.attrs.get(name)?.as_str()?.to_owned());
     let data = layout("data_layout")?;
@@ -187,7 +186,12 @@ fn filters_fit(b: &dyn Build, s: &AffineSite, letter: char) -> Option<(usize, us
     fits.then_some((filter, channel))
 }
 
-fn quantised_product(b: &mut dyn Build, s: &AffineSite, op: &'static str, axis: usize) -> Integers {
+pub(super) fn quantised_product(
+    b: &mut dyn Build,
+    s: &AffineSite,
+    op: &'static str,
+    axis: usize,
+) -> Integers {
     Some(quantised(b, factors(s)?, (op, &wide_attrs(s)), axis))
 }
 
@@ -232,29 +236,6 @@ pub fn conv3d(b: &mut dyn Build, s: &AffineSite) -> Integers {
     let zero = uniform(b, of_x.zero)?;
     let all = [x, w, of_x.zero, of_w.zero, of_x.scale, of_w.scale];
     let y = nn_conv_planes::convolved(b, &s.site, &Operands::Integers(all, zero as i64))?;
-    Some((y, sums(b, of_x, of_w, channel)))
-}
-
-/// `nn.conv1d_transpose`, `nn.conv2d_transpose` and `nn.conv3d_transpose`. The operator that takes
-/// integers is for images alone, and takes scales of channels without groups: others are convolutions.
-pub fn conv_transpose(b: &mut dyn Build, s: &AffineSite) -> Integers {
-    let (filter, channel) = filters_fit(b, s, 'O')?;
-    let [(x, of_x), (w, mut of_w)] = factors(s)?;
-    let groups = s.site.int("groups")?;
-    if let (Some(_), 2..) = (of_w.axis, groups) {
-        // The channels of all groups share scales.
-        let channels = b.extents(w)?[filter];
-        let scale = b.value(of_w.scale)?;
-        let mut all = Tensor::zeros(DType::F32, &[channels * groups]);
-        for i in 0..all.len() {
-            all.set_f64(i, scale.get_f64(i % scale.len()));
-        }
-        of_w.scale = b.constant(all);
-    } else if b.rank(x) == Some(4) {
-        return quantised_product(b, s, "qnn.conv2d_transpose", channel);
-    }
-    let all = [x, w, of_x.zero, of_w.zero, of_x.scale, of_w.scale];
-    let y = nn_conv_spread::convolved(b, &s.site, all, AttrValue::DType(DType::I32))?;
     Some((y, sums(b, of_x, of_w, channel)))
 }
 

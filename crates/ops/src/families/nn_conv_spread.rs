@@ -9,11 +9,11 @@ use relax_ir::{AttrValue, Attrs, ExprId};
 use relax_sym::Dim;
 use relax_tensor::{DType, Tensor};
 
-use super::affine_rules::uniform;
+use super::affine_rules::{Integers, factors, filters_fit, quantised_product, sums, uniform};
 use super::conv_forms::{Layouts, pairs, per_axis};
 use super::nn_conv_planes::{self, Operands};
 use crate::expand::{Build, Site};
-use crate::{Layout, Order};
+use crate::{AffineSite, Layout, Order};
 
 /// The parameters along one spatial axis.
 struct Along {
@@ -81,6 +81,29 @@ fn laid(b: &mut dyn Build, x: ExprId, from: &Layout, to: &Layout) -> Option<Expr
 pub(super) fn of_call(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     let operands = *site.args.first_chunk::<6>()?;
     convolved(b, site, operands, site.value("out_dtype"))
+}
+
+/// `nn.conv1d_transpose`, `nn.conv2d_transpose` and `nn.conv3d_transpose`. The operator that takes
+/// integers is for images alone, and takes scales of channels without groups: others are convolutions.
+pub(super) fn of_numbers(b: &mut dyn Build, s: &AffineSite) -> Integers {
+    let (filter, channel) = filters_fit(b, s, 'O')?;
+    let [(x, of_x), (w, mut of_w)] = factors(s)?;
+    let groups = s.site.int("groups")?;
+    if let (Some(_), 2..) = (of_w.axis, groups) {
+        // The channels of all groups share scales.
+        let channels = b.extents(w)?[filter];
+        let scale = b.value(of_w.scale)?;
+        let mut all = Tensor::zeros(DType::F32, &[channels * groups]);
+        for i in 0..all.len() {
+            all.set_f64(i, scale.get_f64(i % scale.len()));
+        }
+        of_w.scale = b.constant(all);
+    } else if b.rank(x) == Some(4) {
+        return quantised_product(b, s, "qnn.conv2d_transpose", channel);
+    }
+    let all = [x, w, of_x.zero, of_w.zero, of_x.scale, of_w.scale];
+    let y = convolved(b, &s.site, all, AttrValue::DType(DType::I32))?;
+    Some((y, sums(b, of_x, of_w, channel)))
 }
 
 /// Emits a transposed convolution of bytes over one to three axes as a convolution: the attributes are
