@@ -15,10 +15,10 @@ pub(crate) enum Form {
     Rows([i64; 4]),
     /// A convolution: its sizes and layout.
     Conv(RxConv2dSizes, i32),
-    /// A product of bytes that become bytes at once: its sizes as a convolution, the steps of the
-    /// weight along taps, input and output channels, and its zero point, which is 0 where the weight
+    /// A product of bytes that become bytes at once: its sizes and layout as a convolution, the steps of
+    /// the weight along taps, input and output channels, and its zero point, which is 0 where the weight
     /// is signed.
-    Bytes(RxConv2dSizes, [i64; 3], i32),
+    Bytes(RxConv2dSizes, i32, [i64; 3], i32),
 }
 
 impl Form {
@@ -26,10 +26,10 @@ impl Form {
     pub fn with_zero(self, weight: &Tensor, zero: &Tensor) -> Option<Form> {
         let zero = zero.is_scalar().then(|| zero.get_i64(0))?;
         match (self, weight.dtype()) {
-            (Form::Bytes(sizes, steps, _), DType::U8) => {
+            (Form::Bytes(sizes, layout, steps, _), DType::U8) => {
                 let zero = i32::try_from(zero).ok()?;
                 let fits = (1..=255).contains(&zero);
-                fits.then_some(Form::Bytes(sizes, steps, zero))
+                fits.then_some(Form::Bytes(sizes, layout, steps, zero))
             }
             _ => (zero == 0).then_some(self),
         }
@@ -63,11 +63,11 @@ fn described(weight: *const f32, sizes: RxConv2dSizes, layout: i32) -> RxConv2dF
     }
 }
 
-/// Returns the descriptor of a product of bytes by this weight, in which only the sizes and the
-/// weight's zero point matter.
+/// Returns the descriptor of a product of bytes by this weight, in which only the sizes, the
+/// layout and the weight's zero point matter.
 fn described_bytes(
     weight: *const i8,
-    sizes: RxConv2dSizes,
+    (sizes, layout): (RxConv2dSizes, i32),
     steps: [i64; 3],
     weight_zero: i32,
 ) -> RxConv2dQ8 {
@@ -93,7 +93,7 @@ fn described_bytes(
         y_zero: 0,
         low: 0,
         high: 0,
-        layout: conv::Layout::Nhwc as i32,
+        layout,
         shift: std::ptr::null(),
         least: 0.0,
         most: 0.0,
@@ -112,9 +112,9 @@ pub(crate) fn packed_size(weight: &Tensor, form: Form) -> Option<usize> {
         Form::Rows([m, k, _, _]) if whole(m * k) => pack::size_of_rows(m as usize, k as usize),
         Form::Columns(_) | Form::Rows(_) => 0,
         Form::Conv(sizes, layout) => conv::packed_size(&described(std::ptr::null(), sizes, layout)),
-        Form::Bytes(sizes, steps, zero) => {
+        Form::Bytes(sizes, layout, steps, zero) => {
             let all = sizes.o * (sizes.c / sizes.groups.max(1)) * sizes.kh * sizes.kw;
-            let conv = described_bytes(std::ptr::null(), sizes, steps, zero);
+            let conv = described_bytes(std::ptr::null(), (sizes, layout), steps, zero);
             let bytes = fused::packed_size(&conv);
             if whole(all) { bytes.div_ceil(4) } else { 0 }
         }
@@ -142,8 +142,8 @@ pub(crate) unsafe fn fill(weight: &Tensor, form: Form, to: *mut f32) {
             Form::Conv(sizes, layout) => {
                 conv::pack_weight(&described(from, sizes, layout), to);
             }
-            Form::Bytes(sizes, steps, zero) => {
-                let conv = described_bytes(bytes.cast(), sizes, steps, zero);
+            Form::Bytes(sizes, layout, steps, zero) => {
+                let conv = described_bytes(bytes.cast(), (sizes, layout), steps, zero);
                 fused::pack_weight(&conv, to.cast());
             }
         }

@@ -388,7 +388,7 @@ fn of_floats(program: &Program, sums: Buf, hint: &Hint) -> Option<Weight> {
 
 /// The weight of a product of bytes that become bytes at once.
 fn of_bytes(program: &Program, f: &FusedBytes) -> Option<Weight> {
-    let (sizes, steps) = match f.hint {
+    let (sizes, layout, steps) = match f.hint {
         Hint::Conv2d { .. } => {
             let (sizes, layout) = conv_sizes(program, f.sums, &f.hint)?;
             let (inner, taps) = (sizes.c / sizes.groups.max(1), sizes.kh * sizes.kw);
@@ -396,7 +396,7 @@ fn of_bytes(program: &Program, f: &FusedBytes) -> Option<Weight> {
                 true => [inner * sizes.o, sizes.o, 1],
                 false => [1, taps, inner * taps],
             };
-            (sizes, steps)
+            (sizes, layout, steps)
         }
         Hint::Gemm { b, transpose_b, .. } => {
             let [rows, columns] = constant(program, b)?[..] else {
@@ -411,7 +411,7 @@ fn of_bytes(program: &Program, f: &FusedBytes) -> Option<Weight> {
                 o,
                 ..RxConv2dSizes::ONE
             };
-            (sizes, steps)
+            (sizes, conv::Layout::Nhwc as i32, steps)
         }
         _ => return None,
     };
@@ -428,7 +428,7 @@ fn of_bytes(program: &Program, f: &FusedBytes) -> Option<Weight> {
     }
     Some(Weight {
         input,
-        form: Form::Bytes(sizes, steps, known),
+        form: Form::Bytes(sizes, layout, steps, known),
         zero,
     })
 }

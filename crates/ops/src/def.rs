@@ -366,6 +366,12 @@ impl OpDef {
         self.hooks.reshape = true;
         self.same_elements().same_memory()
     }
+    /// Declares that the result has ranges of indices of the operand along the axes that do not stay
+    /// whole.
+    pub const fn leaves_whole(mut self, whole: fn(&Attrs, usize) -> bool) -> OpDef {
+        self.hooks.leaves_whole = Some(whole);
+        self
+    }
     /// Declares that all elements of the result are the first operand's.
     pub const fn same_elements(mut self) -> OpDef {
         self.hooks.same_elements = true;

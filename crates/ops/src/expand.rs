@@ -2,6 +2,7 @@
 //! built with.
 
 use relax_ir::{AttrValue, Attrs, ExprId};
+use relax_sym::Dim;
 use relax_tensor::{DType, Tensor};
 
 /// Builds typed expressions.
@@ -18,6 +19,8 @@ pub trait Build {
     fn field(&mut self, tuple: ExprId, index: u32) -> ExprId;
     /// Returns the extents of a tensor, when all are known.
     fn extents(&self, e: ExprId) -> Option<Vec<i64>>;
+    /// Returns the dimensions of a tensor of known rank.
+    fn dims(&self, e: ExprId) -> Option<Vec<Dim>>;
     /// Returns the number of axes of a tensor, when it is known.
     fn rank(&self, e: ExprId) -> Option<usize>;
     /// Returns the element type of a tensor.

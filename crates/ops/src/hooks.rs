@@ -111,6 +111,9 @@ pub struct Hooks {
     /// Whether all elements of the result are elements of the first operand, in any order and
     /// number.
     pub same_elements: bool,
+    /// For an operator whose result has ranges of indices of its operand along some axes: whether it
+    /// leaves an axis as it is.
+    pub leaves_whole: Option<fn(&Attrs, usize) -> bool>,
     /// Whether the result lies in the memory of the first operand.
     pub same_memory: bool,
     /// Whether it is only a barrier in fusion, between what precedes and what follows it.
@@ -158,6 +161,7 @@ impl Hooks {
         device_bound: false,
         reshape: false,
         same_elements: false,
+        leaves_whole: None,
         same_memory: false,
         fusion_barrier: false,
         not_computed: false,

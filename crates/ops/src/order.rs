@@ -152,7 +152,7 @@ impl Order {
         }
         let mut parts = Vec::new();
         // Runs of axes that become runs of others, each with where its first axis lies.
-        let mut runs = reshaped_runs(old, new)?;
+        let runs = self.runs_in_order(old, new)?;
         for run in &runs {
             let long = run.0.clone().filter(|&a| old[a] != Dim::ONE);
             let mut lies = self.parts.iter().filter(|p| old[p.axis] != Dim::ONE);
@@ -166,16 +166,34 @@ impl Order {
                 }
             }
         }
-        runs.sort_by_key(|run| {
-            let long = run.0.clone().find(|&a| old[a] != Dim::ONE);
-            long.or_else(|| run.0.clone().next())
-                .and_then(|a| self.place(a))
-        });
         for (_, made) in runs {
             parts.extend(made.map(|axis| Part { axis, inner: 0 }));
         }
         let names = Order::still(new.len())?.names;
         Some(Order { names, parts })
+    }
+    /// Returns the closest order in which axes that a reshaping makes others of lie beside each other, in
+    /// their order: that of the first of them.
+    pub fn beside(&self, old: &[Dim], new: &[Dim]) -> Option<Order> {
+        if old.len() != self.rank() || self.parts.iter().any(|p| p.inner > 0) {
+            return None;
+        }
+        let parts = self.runs_in_order(old, new)?.into_iter();
+        let parts = parts.flat_map(|run| run.0.map(|axis| Part { axis, inner: 0 }));
+        Some(Order {
+            names: self.names.clone(),
+            parts: parts.collect(),
+        })
+    }
+    /// Returns the runs of axes that become runs of others in the order in which their first axes lie.
+    fn runs_in_order(&self, old: &[Dim], new: &[Dim]) -> Option<Vec<Runs>> {
+        let mut runs = reshaped_runs(old, new)?;
+        runs.sort_by_key(|run| {
+            let long = run.0.clone().find(|&a| old[a] != Dim::ONE);
+            long.or_else(|| run.0.clone().next())
+                .and_then(|a| self.place(a))
+        });
+        Some(runs)
     }
     /// Returns the layout attribute for a tensor in this order.
     pub fn apply(&self, layout: &Layout) -> Option<String> {
@@ -347,6 +365,21 @@ mod tests {
         assert_eq!(last(&[2, 3, 4, 5], &[2, 12, 5]), None);
         assert_eq!(after("NCHW", "NHCW", &[2, 3, 4, 5], &[2, 12, 5]), None);
         assert_eq!(last(&[2, 3, 4, 5], &[2, 60]), None);
+    }
+
+    #[test]
+    fn axes_that_become_one_are_brought_together() {
+        // Phases of pixels as channels: (n, c, h, 2, w, 2) stored as (n, h, w, 2, 2, c).
+        let dims = |d: &[i64]| d.iter().map(|&d| Dim::from(d)).collect::<Vec<_>>();
+        let (old, new) = (dims(&[3, 5, 4, 2, 6, 2]), dims(&[3, 5, 8, 12]));
+        let apart = order("NCHIWV", "NHWIVC");
+        assert_eq!(apart.after_reshape(&old, &new), None);
+        let beside = apart.beside(&old, &new).expect("known extents");
+        assert_eq!(beside, order("NCHIWV", "NHIWVC"));
+        assert_eq!(
+            beside.after_reshape(&old, &new),
+            Some(order("NCHW", "NHWC"))
+        );
     }
 
     #[test]

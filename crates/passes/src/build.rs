@@ -252,6 +252,9 @@ impl Build for At<'_, '_> {
     fn extents(&self, e: ExprId) -> Option<Vec<i64>> {
         self.edit.extents(e)
     }
+    fn dims(&self, e: ExprId) -> Option<Vec<Dim>> {
+        self.edit.dims(e)
+    }
     fn rank(&self, e: ExprId) -> Option<usize> {
         Some(self.edit.dims(e)?.len())
     }

@@ -231,15 +231,18 @@ impl Digits {
             a.terms.iter().map(keep).collect()
         };
         let low = split(false);
+        // What the low terms are above the least that they are stays within one step of the quotient.
         let (least, most) = self.range(&low);
-        let rest = a.rest.rem_euclid(c);
-        if least + rest >= 0 && most + rest < c {
+        let base = a.rest.checked_add(least).ok_or(Trouble::Never)?;
+        let rest = base.rem_euclid(c);
+        if most.saturating_sub(least) < c - rest {
             return Ok(if quotient {
                 Sum {
                     terms: split(true).into_iter().map(|k| k / c).collect(),
-                    rest: a.rest.div_euclid(c),
+                    rest: base.div_euclid(c),
                 }
             } else {
+                let rest = rest.checked_sub(least).ok_or(Trouble::Never)?;
                 Sum { terms: low, rest }
             });
         }
@@ -396,6 +399,40 @@ mod tests {
         // A bound within a row of the inner loop is not a bound of the outer one.
         let lanes = [part(Some((&j, 6)), &one, 7), part(None, &one, 7)];
         assert!(parts(&axes, &[3, 28], &lanes).is_none());
+    }
+
+    #[test]
+    fn parts_behind_others_may_be_reshaped() {
+        // (4, 6, 2) beside (2, 3, 2, 2, 2), whose axes are turned to (2, 2, 3, 2, 2) and become (4, 6, 2).
+        let axes = [Var(0), Var(1), Var(2)];
+        let [i, j, k] = axes.map(|v| Ex::var(v, DType::I64));
+        let row = &i * &Ex::idx(6) + j.clone() + k.floor_div(Ex::idx(2)) - Ex::idx(1);
+        let one = [i, j, k.clone()];
+        let other = [
+            row.floor_div(Ex::idx(12)),
+            row.floor_div(Ex::idx(2)).floor_mod(Ex::idx(3)),
+            row.floor_div(Ex::idx(6)).floor_mod(Ex::idx(2)),
+            row.floor_mod(Ex::idx(2)),
+            k.floor_mod(Ex::idx(2)),
+        ];
+        let pieces = [
+            Part {
+                below: Some((&k, 2)),
+                index: &one,
+                shape: vec![4, 6, 2],
+            },
+            Part {
+                below: None,
+                index: &other,
+                shape: vec![2, 3, 2, 2, 2],
+            },
+        ];
+        let (loops, walks) = parts(&axes, &[4, 6, 4], &pieces).expect("even steps");
+        assert_eq!(loops, [2, 2, 3, 2, 2, 2]);
+        let other = &walks[1];
+        assert_eq!((other.digit, other.range), (4, (1, 2)));
+        assert_eq!(other.first + other.steps[4], 0);
+        assert_eq!([0, 1, 2, 3, 5].map(|d| other.steps[d]), [24, 4, 8, 2, 1]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! `fake-quantization-to-integer` that several operators share.
 
 use relax_ir::{AttrValue, ExprId};
+use relax_sym::Dim;
 use relax_tensor::{DType, Tensor};
 
 use super::nn_conv_planes::{self, Operands};
@@ -98,7 +99,7 @@ fn scale_product(b: &mut dyn Build, x: ExprId, y: ExprId) -> ExprId {
 
 /// Returns what sums of products of two operands' integers stand for; scales run along the result's
 /// `axis`.
-fn sums(b: &mut dyn Build, x: Affine, w: Affine, axis: usize) -> Affine {
+pub(super) fn sums(b: &mut dyn Build, x: Affine, w: Affine, axis: usize) -> Affine {
     Affine {
         scale: scale_product(b, x.scale, w.scale),
         zero: number(b, DType::I32, 0),
@@ -150,13 +151,23 @@ fn wide_attrs(s: &AffineSite) -> Vec<(&str, AttrValue)> {
 }
 
 /// Both operands of a product, if they are small integers, the first with one scale.
-fn factors(s: &AffineSite) -> Option<[(ExprId, Affine); 2]> {
+pub(super) fn factors(s: &AffineSite) -> Option<[(ExprId, Affine); 2]> {
     let [x, w] = [s.affine(0)?, s.affine(1)?];
     x.1.axis.is_none().then_some([x, w])
 }
 
 /// The axes of a convolution's weight and result along which its filters run; checks that sums fit.
 fn filters(b: &dyn Build, s: &AffineSite, letter: char) -> Option<(usize, usize)> {
+    let (filter, channel) = filters_fit(b, s, letter)?;
+    let [_, (w, kind)] = factors(s)?;
+    // Scales along an axis are those of the result's channels where the axis has all of them.
+    let channels = b.dims(s.site.call)?.get(channel).and_then(Dim::as_const);
+    let whole = kind.axis.is_none() || channels == Some(b.extents(w)?[filter]);
+    whole.then_some((filter, channel))
+}
+
+/// The same where the axis may have the channels of one group.
+pub(super) fn filters_fit(b: &dyn Build, s: &AffineSite, letter: char) -> Option<(usize, usize)> {
     let [(_, x), (w, kind)] = factors(s)?;
     let layout = |name: &str| Some(s.site.attrs.get(name)?.as_str()?.to_owned());
     let data = layout("data_layout")?;
@@ -172,13 +183,15 @@ fn filters(b: &dyn Build, s: &AffineSite, letter: char) -> Option<(usize, usize)
     let extents = b.extents(w)?;
     let terms = extents.iter().product::<i64>() / extents.get(filter).copied()?.max(1);
     let fits = !blocked && kind.axis.is_none_or(|a| a == filter) && sums_fit(x, kind, terms);
-    // Scales along an axis are those of the result's channels where the axis has all of them.
-    let channels = b.extents(s.site.call).and_then(|e| e.get(channel).copied());
-    let whole = kind.axis.is_none() || channels == Some(extents[filter]);
-    (fits && whole).then_some((filter, channel))
+    fits.then_some((filter, channel))
 }
 
-fn quantised_product(b: &mut dyn Build, s: &AffineSite, op: &'static str, axis: usize) -> Integers {
+pub(super) fn quantised_product(
+    b: &mut dyn Build,
+    s: &AffineSite,
+    op: &'static str,
+    axis: usize,
+) -> Integers {
     Some(quantised(b, factors(s)?, (op, &wide_attrs(s)), axis))
 }
 
@@ -224,12 +237,6 @@ pub fn conv3d(b: &mut dyn Build, s: &AffineSite) -> Integers {
     let all = [x, w, of_x.zero, of_w.zero, of_x.scale, of_w.scale];
     let y = nn_conv_planes::convolved(b, &s.site, &Operands::Integers(all, zero as i64))?;
     Some((y, sums(b, of_x, of_w, channel)))
-}
-
-/// `nn.conv2d_transpose`.
-pub fn conv2d_transpose(b: &mut dyn Build, s: &AffineSite) -> Integers {
-    let vector = s.affine(1)?.1.axis.is_some();
-    (!vector).then(|| filtered(b, s, "qnn.conv2d_transpose"))?
 }
 
 /// Checks that a product's sums fit 32 bits, and that scales of its right operand are by column.

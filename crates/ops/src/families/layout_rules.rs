@@ -121,8 +121,8 @@ pub fn along_axis_of_samples(s: &Relayout<'_>) -> Option<Relaid> {
     (order.place(0) == Some(0)).then(|| along_axis(s)).flatten()
 }
 
-/// The attribute `axis` names an axis along which the tensor is split; all parts have the same axis
-/// order.
+/// The attribute `axis` names an axis along which the tensor is split, or made longer; all parts have
+/// the same axis order.
 pub fn cut(s: &Relayout<'_>) -> Option<Relaid> {
     let order = s.operands.first()?.order.clone()?;
     let axis = axis_from(s.attrs.get("axis")?.as_int()?, order.rank())?;

@@ -54,6 +54,7 @@ mod nn_conv;
 mod nn_conv_grad;
 mod nn_conv_live;
 mod nn_conv_planes;
+mod nn_conv_spread;
 mod nn_conv_transpose;
 mod nn_deform;
 mod nn_dense;

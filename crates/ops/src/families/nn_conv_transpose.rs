@@ -61,6 +61,7 @@ pub static OPS: &[OpDef] = &[
         |cx| rel(cx, 1),
     )
     .narrow_precision()
+    .affine_product(super::nn_conv_spread::of_numbers)
     .result_dtype("out_dtype")
     .layout(super::layout_rules::transposed_convolution)
     .in_relax(super::relax_rules::one_type_unless_given)
@@ -83,7 +84,7 @@ pub static OPS: &[OpDef] = &[
         |cx| rel(cx, 2),
     )
     .narrow_precision()
-    .affine_product(super::affine_rules::conv2d_transpose)
+    .affine_product(super::nn_conv_spread::of_numbers)
     .result_dtype("out_dtype")
     .layout(super::layout_rules::transposed_convolution)
     .in_relax(super::relax_rules::one_type_unless_given)
@@ -107,6 +108,7 @@ pub static OPS: &[OpDef] = &[
         |cx| rel(cx, 3),
     )
     .narrow_precision()
+    .affine_product(super::nn_conv_spread::of_numbers)
     .result_dtype("out_dtype")
     .layout(super::layout_rules::transposed_convolution)
     .in_relax(super::relax_rules::one_type_unless_given)

@@ -145,6 +145,7 @@ pub static OPS: &[OpDef] = &[
         avg,
         window_attrs!(&[1], &[0], "NCW", COUNT_PAD)
     )
+    .affine_rule(super::affine_totals::window_mean)
     .hinted(super::hinted_windows::avg_pool1d),
     // Relax also has the padding flag for maximum pooling, where it has no effect.
     window!(
@@ -160,7 +161,9 @@ pub static OPS: &[OpDef] = &[
         max,
         window_attrs!(&[1, 1, 1], &[0, 0, 0], "NCDHW", COUNT_PAD)
     ),
-    window!("nn.avg_pool2d", 2, avg, POOL2D).hinted(super::hinted_windows::avg_pool2d),
+    window!("nn.avg_pool2d", 2, avg, POOL2D)
+        .affine_rule(super::affine_totals::window_mean)
+        .hinted(super::hinted_windows::avg_pool2d),
     window!(
         "nn.avg_pool3d",
         3,

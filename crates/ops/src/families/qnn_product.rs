@@ -65,6 +65,7 @@ pub static OPS: &[OpDef] = &[
         "Transposed 2-D convolution of quantised tensors.",
         conv2d_transpose,
     )
+    .for_kernels(super::nn_conv_spread::of_call)
     .layout(super::layout_rules::transposed_convolution)
     .inputs(INPUTS)
     .attrs(CONV2D_TRANSPOSE_ATTRS)

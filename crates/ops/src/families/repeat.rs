@@ -28,6 +28,7 @@ pub static OPS: &[OpDef] = &[
     ])
     .fusion(Fusion::Broadcast)
     .same_elements()
+    .layout(super::layout_rules::cut)
     .compute(repeat_compute),
     OpDef::new(
         "tile",

@@ -130,13 +130,20 @@ fn items(value: &AttrValue) -> Option<Vec<Item<Dim>>> {
     }
 }
 
-/// Axes that lie beside each other are reshaped where they lie.
+/// Axes that lie beside each other are reshaped where they lie; others are brought there.
 fn relaid(s: &Relayout<'_>) -> Option<Relaid> {
     let operand = s.operands.first()?;
     let (order, old) = (operand.order.clone()?, operand.dims.as_ref()?);
     let allow_zero = s.attrs.get("allowzero")?.as_bool()?;
     let new = new_extents(old, &items(s.attrs.get("newshape")?)?, allow_zero).ok()?;
-    let after = order.after_reshape(old, &new)?;
+    let (order, after) = match order.after_reshape(old, &new) {
+        Some(after) => (order, after),
+        None => {
+            let beside = order.beside(old, &new)?;
+            let after = beside.after_reshape(old, &new)?;
+            (beside, after)
+        }
+    };
     let moved = after
         .parts()
         .iter()

@@ -1,6 +1,6 @@
 //! Parts of tensors taken by ranges of indices.
 
-use relax_ir::AttrValue;
+use relax_ir::{AttrValue, Attrs};
 use relax_loops::{Ex, TensorRef};
 use relax_sym::{Dim, Proof};
 
@@ -55,6 +55,7 @@ pub static OPS: &[OpDef] = &[
     )
     .gradient(super::gradients::strided_slice)
     .affine_ordered(super::affine_rules::selection)
+    .leaves_whole(whole)
     .layout(super::layout_rules::sliced)
     .in_relax(super::relax_rules::distinct_axes)
     .former(&[Former::form("strided_slice", 8, former::first_axes).hidden()])
@@ -111,6 +112,19 @@ pub static OPS: &[OpDef] = &[
     .fusion(Fusion::Injective)
     .compute(strided_set_compute),
 ];
+
+/// Returns whether no range is given for an axis, which may be counted from the last one.
+fn whole(attrs: &Attrs, axis: usize) -> bool {
+    let list = |name: &str| attrs.get(name).and_then(AttrValue::as_array);
+    match list("axes") {
+        Some(axes) => axes
+            .iter()
+            .all(|a| a.as_int().is_some_and(|a| a >= 0 && a != axis as i64)),
+        None => ["begin", "end", "strides"]
+            .iter()
+            .all(|name| list(name).is_some_and(|l| l.len() <= axis)),
+    }
+}
 
 /// The ranges of a slice: one for each axis that is sliced.
 struct Ranges<E> {

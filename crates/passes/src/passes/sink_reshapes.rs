@@ -1,14 +1,16 @@
 //! `sink-reshapes`: does what follows a product or a convolution element by element before its result
-//! is reshaped, so that it can be fused with the product.
+//! is reshaped, or its axes are moved or cut, so that it can be fused with the product.
 //!
 //! A reshape goes behind operators whose other operands are scalars, numbers along an axis that it
-//! keeps, or tensors that were reshaped alike. Of two reshapes in a row, the second is left. Others stay
-//! where they are, as do all whose extents are not known.
+//! keeps or splits, or tensors that were reshaped alike. Of two reshapes in a row, the second is left.
+//! Others stay where they are, as do all whose extents are not known. What moves or cuts axes goes
+//! behind such operators where nothing else uses it, since it is a copy.
 
 use relax_base::Diagnostics;
 use relax_ir::{AttrValue, ExprId};
-use relax_ops::{Effects, Fusion, reshaped_runs};
+use relax_ops::{Effects, Fusion, Operand, Order, Relaid, Relayout, reshaped_runs};
 use relax_sym::Dim;
+use rustc_hash::FxHashMap;
 
 use crate::edit::{Edit, OpCall};
 use crate::{Analysis, Contract, PassCx, PassDef};
@@ -16,7 +18,7 @@ use crate::{Analysis, Contract, PassCx, PassDef};
 /// The pass.
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
     name: "sink-reshapes",
-    doc: "Does element-wise operators after products before the result is reshaped.",
+    doc: "Does element-wise operators after products before the result is reshaped, moved or cut.",
     options: &[],
     contract: Contract::TYPED
         .idempotent()
@@ -25,88 +27,240 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
     run,
 }];
 
-/// The element-wise operators behind a product that are looked through.
+/// The operators behind a product that are looked through.
 const DEPTH: usize = 16;
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
     let mut edit = Edit::new(cx.module, &typing);
-    let count = edit.replace(|edit, node| joined(edit, node).or_else(|| sunk(edit, node)));
+    let bodies: Vec<ExprId> = edit.m.global_bodies().iter().map(|b| b.1).collect();
+    let mut users: FxHashMap<ExprId, u32> = FxHashMap::default();
+    for e in edit.m.post_order(bodies) {
+        edit.m
+            .for_each_child(e, |c| *users.entry(c).or_default() += 1);
+    }
+    let mut count = 0;
+    edit.rewrite(|edit, old, node| {
+        let alone = !shared(edit, old, &users);
+        let new = joined(edit, node).or_else(|| sunk(edit, node, alone, DEPTH));
+        count += u64::from(new.is_some());
+        new.unwrap_or(node)
+    });
     cx.count("reshapes moved", count);
     Ok(())
 }
 
-/// A reshaped value of known extents.
-struct Reshaped {
-    call: OpCall,
-    from: ExprId,
-    old: Vec<i64>,
-    new: Vec<i64>,
+/// Returns whether anything between a call and the product before its first operand has other users.
+fn shared(edit: &Edit<'_>, call: ExprId, users: &FxHashMap<ExprId, u32>) -> bool {
+    let mut e = call;
+    for _ in 0..DEPTH {
+        let Some(&first) = edit.callee(e).and_then(|c| c.2.first()) else {
+            return false;
+        };
+        e = first;
+        match edit.callee(e) {
+            Some((_, def, _)) if def.fusion == Fusion::OutElementwise => return false,
+            Some(_) if users.get(&e) == Some(&1) => {}
+            _ => return true,
+        }
+    }
+    true
 }
 
-impl Reshaped {
-    fn of(edit: &Edit<'_>, e: ExprId) -> Option<Reshaped> {
+/// What becomes of the axes of a tensor whose elements stay as they are.
+enum How {
+    Reshaped,
+    /// The axes in their new order.
+    Turned(Vec<usize>),
+    /// Some indices of the axes for which this is not set are left.
+    Cut(Vec<bool>),
+}
+
+/// Where numbers along an axis lie before it is reshaped, moved or cut.
+struct Before {
+    axis: usize,
+    /// How often each number is repeated, and all of them then, where the axis is a part of one.
+    repeats: [i64; 2],
+}
+
+/// A value whose elements are those of another, of known dimensions.
+struct Moved {
+    call: OpCall,
+    from: ExprId,
+    old: Vec<Dim>,
+    new: Vec<Dim>,
+    how: How,
+}
+
+impl Moved {
+    fn of(edit: &Edit<'_>, e: ExprId) -> Option<Moved> {
         let call = edit.op_call(e)?;
         let [from] = call.args[..] else { return None };
-        let reshapes = call.def.hooks.reshape && edit.attr(&call, "newshape").as_ints().is_some();
-        reshapes.then_some(())?;
-        let (old, new) = (edit.extents(from)?, edit.extents(e)?);
+        let (old, new) = (edit.dims(from)?, edit.dims(e)?);
         // As an extent to reshape to, 0 is another's.
-        let some = old.iter().chain(&new).all(|n| *n > 0);
-        some.then_some(())?;
-        Some(Reshaped {
+        let some = |d: &Dim| d.is_known() && d.as_const() != Some(0);
+        old.iter().chain(&new).all(some).then_some(())?;
+        let how = match call.def.hooks.reshape {
+            true => {
+                let given = edit.attr(&call, "newshape");
+                let extents = given.as_array().is_some() || given.as_int().is_some();
+                extents.then_some(How::Reshaped)?
+            }
+            false => How::of_axes(edit, &call, &old, &new)?,
+        };
+        Some(Moved {
             call,
             from,
             old,
             new,
+            how,
         })
     }
 
-    /// Returns the axis that becomes `axis`, and no others but those of extent one.
-    fn before(&self, axis: usize) -> Option<usize> {
-        let dims = |extents: &[i64]| extents.iter().map(|&d| Dim::from(d)).collect::<Vec<_>>();
-        let runs = reshaped_runs(&dims(&self.old), &dims(&self.new))?;
-        let (mut from, _) = runs.into_iter().find(|run| run.1.contains(&axis))?;
-        let extent = self.new[axis];
-        let whole = extent > 1 && self.old[from.clone()].iter().product::<i64>() == extent;
-        from.find(|&a| whole && self.old[a] == extent)
+    /// Returns the same of reshapes alone.
+    fn reshaped(edit: &Edit<'_>, e: ExprId) -> Option<Moved> {
+        Moved::of(edit, e).filter(|m| matches!(m.how, How::Reshaped))
+    }
+
+    /// Returns where numbers along an axis lie before.
+    fn before(&self, axis: usize) -> Option<Before> {
+        let at = |axis| {
+            let repeats = [1; 2];
+            Some(Before { axis, repeats })
+        };
+        match &self.how {
+            How::Turned(axes) => at(*axes.get(axis)?),
+            How::Cut(whole) => whole.get(axis)?.then(|| at(axis))?,
+            How::Reshaped => {
+                let runs = reshaped_runs(&self.old, &self.new)?;
+                let (mut from, to) = runs.into_iter().find(|run| run.1.contains(&axis))?;
+                if self.new[axis] == Dim::ONE {
+                    return None;
+                }
+                let from = from
+                    .clone()
+                    .find(|&a| self.old[a] == self.new[axis])
+                    .or_else(|| {
+                        let long = from.by_ref().filter(|&a| self.old[a] != Dim::ONE);
+                        let long: Vec<usize> = long.collect();
+                        (long.len() == 1).then(|| long[0])
+                    })?;
+                let product = |dims: &[Dim]| {
+                    let dims = dims.iter().map(Dim::as_const);
+                    dims.product::<Option<i64>>()
+                };
+                let all = self.old[from].as_const() == product(&self.new[to.clone()]);
+                let whole = self.old[from] == self.new[axis];
+                let repeats = [
+                    product(&self.new[axis + 1..to.end])?,
+                    product(&self.new[to.start..axis])?,
+                ];
+                (all || whole && repeats == [1; 2]).then_some(Before {
+                    axis: from,
+                    repeats,
+                })
+            }
+        }
     }
 
     /// Makes a value of the shape before that of the shape after.
     fn again(&self, edit: &mut Edit<'_>, e: ExprId, at: ExprId) -> ExprId {
-        let (attrs, span) = (edit.m.attrs(self.call.attrs).clone(), edit.m.span(at));
-        let attrs = attrs.with("newshape", AttrValue::ints(&self.new));
+        let (mut attrs, span) = (edit.m.attrs(self.call.attrs).clone(), edit.m.span(at));
+        if matches!(self.how, How::Reshaped) {
+            let extents = self.new.iter().cloned().map(AttrValue::dim);
+            attrs.set("newshape", AttrValue::array(extents));
+        }
         edit.recall(&self.call, &[e], attrs, span)
     }
+
+    /// Returns whether another value was made of its own in the same way.
+    fn alike(&self, edit: &Edit<'_>, other: &Moved) -> bool {
+        let attrs = |m: &Moved| edit.m.attrs(m.call.attrs).clone();
+        let same = match (&self.how, &other.how) {
+            (How::Reshaped, How::Reshaped) => true,
+            (How::Turned(x), How::Turned(y)) => x == y,
+            (How::Cut(_), How::Cut(_)) => attrs(self) == attrs(other),
+            _ => false,
+        };
+        same && (&self.old, &self.new) == (&other.old, &other.new)
+    }
+}
+
+impl How {
+    /// Finds what a call that is no reshape does to the axes of its operand.
+    fn of_axes(edit: &Edit<'_>, call: &OpCall, old: &[Dim], new: &[Dim]) -> Option<How> {
+        let attrs = edit.m.attrs(call.attrs);
+        if let Some(whole) = call.def.hooks.leaves_whole {
+            let whole: Vec<bool> = (0..old.len()).map(|a| whole(attrs, a)).collect();
+            return most(old, new).then_some(How::Cut(whole));
+        }
+        let operands = [Operand {
+            order: Some(Order::still(old.len())?),
+            dims: Some(old.to_vec()),
+        }];
+        let site = Relayout {
+            attrs,
+            operands: &operands,
+            results: 1,
+            wanted: None,
+        };
+        let Relaid::Operand(order) = call.def.layout_rule()?(&site)? else {
+            return None;
+        };
+        // The order of the operand's axes is that of the result's in which they do not move.
+        let mut axes = vec![0; old.len()];
+        for (from, part) in order.parts().iter().enumerate() {
+            *axes.get_mut(part.axis)? = from;
+        }
+        let moves = order.parts().len() == old.len() && old.len() == new.len();
+        (moves && order.parts().iter().all(|p| p.inner == 0)).then_some(How::Turned(axes))
+    }
+}
+
+/// Returns whether a tensor has more than half of the elements of another, of which it is a part.
+fn most(all: &[Dim], part: &[Dim]) -> bool {
+    let mut left = 1.0;
+    for (all, part) in all.iter().zip(part).filter(|(all, part)| all != part) {
+        let (Some(all), Some(part)) = (all.as_const(), part.as_const()) else {
+            return false;
+        };
+        left *= part as f64 / all as f64;
+    }
+    all.len() == part.len() && left > 0.5
 }
 
 /// Leaves the second one of two reshapes.
 fn joined(edit: &mut Edit<'_>, node: ExprId) -> Option<ExprId> {
-    let outer = Reshaped::of(edit, node)?;
-    let inner = Reshaped::of(edit, outer.from)?;
+    let outer = Moved::reshaped(edit, node)?;
+    let inner = Moved::reshaped(edit, outer.from)?;
     Some(match inner.old == outer.new {
         true => inner.from,
         false => outer.again(edit, inner.from, node),
     })
 }
 
-/// Returns whether element-wise operators alone are between a value and the product before it.
+/// Returns whether element-wise operators, and such that move elements, alone are between a value and
+/// the product before it.
 fn follows_product(edit: &Edit<'_>, mut e: ExprId) -> bool {
     for _ in 0..DEPTH {
         let Some((_, def, args)) = edit.callee(e) else {
             return false;
         };
-        match (def.fusion, args.first()) {
+        e = match (def.fusion, args.first()) {
             (Fusion::OutElementwise, _) => return true,
-            (Fusion::Elementwise | Fusion::Broadcast, Some(first)) => e = *first,
-            _ => return false,
-        }
+            (Fusion::Elementwise | Fusion::Broadcast, Some(first)) => *first,
+            _ => match Moved::of(edit, e) {
+                Some(moved) => moved.from,
+                None => return false,
+            },
+        };
     }
     false
 }
 
-/// Reshapes the result of an element-wise operator instead of its operands.
-fn sunk(edit: &mut Edit<'_>, node: ExprId) -> Option<ExprId> {
+/// Moves the result of an element-wise operator instead of its operands, behind as many operators that
+/// move elements as are before it. Those that copy are passed where the operator `alone` uses them.
+fn sunk(edit: &mut Edit<'_>, node: ExprId, alone: bool, depth: usize) -> Option<ExprId> {
     let call = edit.op_call(node)?;
     // What works in any order of axes asks for no places.
     let element_wise = matches!(call.def.fusion, Fusion::Elementwise | Fusion::Broadcast)
@@ -114,42 +268,66 @@ fn sunk(edit: &mut Edit<'_>, node: ExprId) -> Option<ExprId> {
     if !element_wise || call.def.effects != Effects::Pure {
         return None;
     }
-    let first = Reshaped::of(edit, *call.args.first()?)?;
-    if edit.extents(node)? != first.new || !follows_product(edit, first.from) {
+    let first = Moved::of(edit, *call.args.first()?)?;
+    if !alone && !matches!(first.how, How::Reshaped) {
         return None;
     }
-    let mut args = vec![first.from];
-    let given = edit.attr(&call, "axis").as_int();
+    if edit.dims(node)? != first.new || !follows_product(edit, first.from) {
+        return None;
+    }
+    let new = before(edit, node, &call, &first)?;
+    if edit.dims(new)? != first.old {
+        return None;
+    }
+    let deeper = match depth {
+        0 => None,
+        _ => sunk(edit, new, alone, depth - 1),
+    };
+    Some(first.again(edit, deeper.unwrap_or(new), node))
+}
+
+/// Calls an element-wise operator on what was moved.
+fn before(edit: &mut Edit<'_>, node: ExprId, call: &OpCall, first: &Moved) -> Option<ExprId> {
+    let span = edit.m.span(node);
+    let given = edit.attr(call, "axis").as_int();
     let rank = first.new.len() as i64;
     let axis = |axis: i64| usize::try_from(if axis < 0 { axis + rank } else { axis }).ok();
     let place = given.map_or(first.new.len().checked_sub(1), axis);
     let before = place
         .filter(|&a| a < first.new.len())
         .and_then(|a| first.before(a));
+    let mut args = vec![first.from];
     let mut vectors = false;
     for &arg in &call.args[1..] {
-        let alike =
-            Reshaped::of(edit, arg).filter(|r| (&r.old, &r.new) == (&first.old, &first.new));
-        let extents = edit.extents(arg)?;
-        args.push(match (alike, &extents[..]) {
+        let alike = Moved::of(edit, arg).filter(|other| other.alike(edit, first));
+        let dims = edit.dims(arg)?;
+        args.push(match (alike, &dims[..]) {
             (_, []) => arg,
             (Some(other), _) => other.from,
             (None, [n]) if Some(n) == place.and_then(|a| first.new.get(a)) => {
                 vectors = true;
-                arg
+                let mut all = arg;
+                let [each, times] = before.as_ref()?.repeats;
+                if each > 1 {
+                    let given = [("repeats", each), ("axis", 0)];
+                    let given = given.map(|(name, n)| (name, AttrValue::Int(n)));
+                    all = edit.call("repeat", &[all], &given, span);
+                }
+                if times > 1 {
+                    all = edit.call("tile", &[all], &[("reps", AttrValue::ints(&[times]))], span);
+                }
+                all
             }
             _ => return None,
         });
     }
     let mut attrs = edit.m.attrs(call.attrs).clone();
     match (before, given) {
-        (Some(before), Some(_)) => attrs.set("axis", AttrValue::Int(before as i64)),
+        (Some(before), Some(_)) => attrs.set("axis", AttrValue::Int(before.axis as i64)),
         (_, None) if !vectors => {}
         // Without an axis, one of two operands has numbers of the last one.
-        (Some(before), None) if args.len() == 2 && before + 1 == first.old.len() => {}
+        (Some(before), None) if args.len() == 2 && before.axis + 1 == first.old.len() => {}
         _ => return None,
     }
-    let span = edit.m.span(node);
-    let new = edit.recall(&call, &args, attrs, span);
-    (edit.extents(new)? == first.old).then(|| first.again(edit, new, node))
+    Some(edit.recall(call, &args, attrs, span))
 }

@@ -97,7 +97,10 @@ c_structure! {
 #[derive(Clone, Copy)]
 pub(super) struct Conv<'v> {
     pub v: &'v RxConv2dQ8,
+    /// The sizes, with the channels of neighbours as channels of one pixel.
     pub s: Sizes,
+    /// Pixels beside each other that are one.
+    pub beside: usize,
 }
 
 /// The packed weight: the sums of each channel's elements, then its quads.
@@ -114,12 +117,47 @@ impl<'v> Conv<'v> {
         let channels = v.factors == 1 || v.factors == v.sizes.o;
         let byte = if v.x_signed != 0 { -128..=127 } else { 0..=255 };
         let groups = s.groups == 1 || depthwise || s.cg.is_multiple_of(4);
-        let conv = Conv { v, s };
+        let mut conv = Conv { v, s, beside: 1 };
+        conv.put_beside();
         // Where nothing is padded, the zero point is no byte of a copy.
         let zero = byte.contains(&v.x_zero) || conv.inside();
         let floats = v.floats == 0 || s.nhwc && !depthwise;
         let weight = (0..=255).contains(&v.weight_zero);
         (groups && channels && zero && floats && weight && s.k > 0).then_some(conv)
+    }
+
+    /// Makes neighbours of a row channels of one pixel, where these fill vectors better: their windows
+    /// are one that has all of them, in which each channel has weights of its own window alone.
+    fn put_beside(&mut self) {
+        let s = &mut self.s;
+        // Rows of a product are as many as there happen to be: its packed weight does not depend on that.
+        if !s.nhwc || s.kw == 1 || s.groups > 1 || s.dw > 1 || s.ow == 0 || s.o == 0 || s.k == 0 {
+            return;
+        }
+        // A pixel's window is read quad by quad, each multiplied by a vector of every panel.
+        let cost = |beside: usize| {
+            let row = (s.kw + (beside - 1) * s.sw) * s.c;
+            row.div_ceil(4) * (1 + (s.o * beside).div_ceil(PANEL)) * (MOST / beside)
+        };
+        let possible =
+            (2..=MOST / s.o).filter(|b| s.ow.is_multiple_of(*b) && MOST.is_multiple_of(*b));
+        let best = possible.min_by_key(|&b| cost(b));
+        let Some(beside) = best.filter(|&b| 8 * cost(b) < 7 * cost(1)) else {
+            return;
+        };
+        self.beside = beside;
+        (s.o, s.og) = (s.o * beside, s.og * beside);
+        s.kw += (beside - 1) * s.sw;
+        s.k = s.cg * s.kh * s.kw;
+        s.ow /= beside;
+        s.sw *= beside;
+        s.plane /= beside;
+    }
+
+    /// Returns whether pixels of the copy have the image's channels alone, not whole quads of them: a
+    /// window's row is made of quads as a whole.
+    fn tight(&self) -> bool {
+        self.s.nhwc && self.whole_rows() && !self.s.c.is_multiple_of(4)
     }
 
     /// The signed bytes that an element of the weight is the sum of.
@@ -156,7 +194,7 @@ impl<'v> Conv<'v> {
 
     /// Input channels of a pixel of the copy.
     pub(super) fn deep(&self) -> usize {
-        match self.depthwise() && self.s.nhwc {
+        match self.depthwise() && self.s.nhwc || self.tight() {
             true => self.s.c,
             false => self.s.c.next_multiple_of(4),
         }
@@ -174,15 +212,15 @@ impl<'v> Conv<'v> {
 
     /// Runs of adjacent bytes of a window, and the quads of each.
     fn runs(&self) -> (usize, usize) {
-        let (s, quads) = (&self.s, self.s.cg.div_ceil(4));
+        let s = &self.s;
         match self.whole_rows() {
-            true => (s.kh, s.kw * quads),
-            false => (s.kh * s.kw, quads),
+            true => (s.kh, (s.kw * self.deep()).div_ceil(4)),
+            false => (s.kh * s.kw, s.cg.div_ceil(4)),
         }
     }
 
     /// Returns whether a row of a window is one run of bytes.
-    fn whole_rows(&self) -> bool {
+    pub(super) fn whole_rows(&self) -> bool {
         self.s.dw == 1 && self.s.groups == 1
     }
 
@@ -261,15 +299,24 @@ impl<'v> Conv<'v> {
             }
             return;
         }
-        let (deep, each) = (s.cg.next_multiple_of(4), self.apart().1);
+        let (each, (runs, quads_of)) = (self.apart().1, self.runs());
+        // The bytes of a run and of a panel; taps of a run, and their bytes.
+        let (run, size) = (4 * quads_of, PANEL * 4 * runs * quads_of);
+        let (along, deep) = (taps / runs, self.deep());
+        let (own, step) = (s.o / self.beside, s.sw / self.beside);
+        let width = s.kw - (self.beside - 1) * step;
         for channel in 0..s.o {
             let (group, within) = (channel / each, channel % each);
             let panel = group * each.div_ceil(PANEL) + within / PANEL;
-            let panel = panel * (PANEL * taps * deep * summands);
+            let panel = panel * size * summands;
             for (tap, c) in (0..taps).flat_map(|t| (0..s.cg).map(move |c| (t, c))) {
-                let k = tap * deep + c;
+                let k = tap / along * run + tap % along * deep + c;
                 let at = panel + (k / 4 * PANEL + within % PANEL) * 4 + k % 4;
-                put(channel, at, PANEL * taps * deep, read(tap, c, channel));
+                // Of a neighbour's window, a channel has no weights.
+                let (y, x) = (tap / s.kw, tap % s.kw);
+                let x = x.checked_sub(channel / own * step).filter(|x| *x < width);
+                let value = x.map_or(0, |x| read(y * width + x, c, channel % own));
+                put(channel, at, size, value);
             }
         }
     }

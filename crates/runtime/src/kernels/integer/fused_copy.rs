@@ -18,9 +18,13 @@ impl Conv<'_> {
     /// Returns whether windows are read in the image itself.
     pub(super) fn in_place(&self) -> bool {
         let s = &self.s;
-        // Picked bytes are read 16 at a time.
-        let whole = if self.picked() { 16 } else { 4 };
-        s.nhwc && (self.depthwise() || self.inside() && s.c.is_multiple_of(whole))
+        // Picked bytes are read 16 at a time, and others 4 of a pixel or of a window's row.
+        let whole = match (self.picked(), self.whole_rows()) {
+            (true, _) => s.c.is_multiple_of(16),
+            (_, true) => (s.kw * s.c).is_multiple_of(4),
+            _ => s.c.is_multiple_of(4),
+        };
+        s.nhwc && (self.depthwise() || self.inside() && whole)
     }
 
     /// Returns whether no window goes beyond the image.

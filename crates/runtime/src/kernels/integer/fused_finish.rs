@@ -22,12 +22,13 @@ impl Conv<'_> {
             if channel >= s.o {
                 continue;
             }
-            let table = if v.factors == 1 { 0 } else { channel };
+            let own = channel % (s.o / self.beside);
+            let table = if v.factors == 1 { 0 } else { own };
             // SAFETY: the channel is one of the convolution's.
             unsafe {
                 let bias = match (v.bias.is_null(), v.factor.is_null()) {
                     (true, _) => 0,
-                    (_, false) => *v.bias.add(channel),
+                    (_, false) => *v.bias.add(own),
                     (_, true) => *v.bias.add(table),
                 };
                 let sum = *sums.add(channel);
@@ -60,12 +61,18 @@ impl Conv<'_> {
         sums: *const i32,
         (first, wide): (usize, usize),
     ) {
-        let v = self.v;
+        let (v, own) = (self.v, self.s.o / self.beside);
         if v.factor.is_null() {
             // SAFETY: as promised.
             *tables = unsafe { self.tables(sums, first, |place| place) };
             return;
         }
+        // Neighbours have the same numbers: pieces of those of the channels, each with its place.
+        let pieces = |first: usize| {
+            std::iter::successors(Some((0, first % own)), move |&(done, at)| {
+                Some((done + own - at, 0)).filter(|p| p.0 < wide)
+            })
+        };
         let zero = self.zero();
         // SAFETY: each array has a number for each of the channels, but for a single factor.
         unsafe {
@@ -74,13 +81,19 @@ impl Conv<'_> {
                 *to = zero.wrapping_mul(*sum).wrapping_neg();
             }
             if !v.bias.is_null() {
-                let bias = std::slice::from_raw_parts(v.bias.add(first), wide);
-                for (to, bias) in tables.start.iter_mut().zip(bias) {
-                    *to = to.wrapping_add(*bias);
+                for (done, at) in pieces(first) {
+                    let bias = std::slice::from_raw_parts(v.bias.add(at), own - at);
+                    for (to, bias) in tables.start[done..wide].iter_mut().zip(bias) {
+                        *to = to.wrapping_add(*bias);
+                    }
                 }
             }
             let copy = |from: *const f32, to: &mut [f32; MOST]| {
-                to[..wide].copy_from_slice(std::slice::from_raw_parts(from.add(first), wide));
+                for (done, at) in pieces(first) {
+                    let some = (own - at).min(wide - done);
+                    let from = std::slice::from_raw_parts(from.add(at), some);
+                    to[done..done + some].copy_from_slice(from);
+                }
             };
             match v.factors {
                 1 => tables.factor.fill(*v.factor),

@@ -485,14 +485,15 @@ pub(super) mod x86 {
                 QUADS_512 => return Avx(_mm256_dpbusd_epi32(self.0, unsigned.0, signed.0)),
                 _ => {}
             }
-            // Pairs of products of 8 bits by 8 exceed 16 bits and would saturate; of the low seven
-            // bits, and of the highest, they do not.
-            let top = _mm256_set1_epi8(i8::MIN);
-            let low = _mm256_maddubs_epi16(_mm256_andnot_si256(top, unsigned.0), signed.0);
-            let high = _mm256_maddubs_epi16(_mm256_and_si256(top, unsigned.0), signed.0);
-            let ones = _mm256_set1_epi16(1);
-            let low = _mm256_madd_epi16(low, ones);
-            let high = _mm256_madd_epi16(high, ones);
+            // Pairs of products of 8 bits by 8 exceed 16 bits and would saturate: even and odd bytes are
+            // widened, which compilers do once for all products that a vector is in.
+            let low = _mm256_and_si256(unsigned.0, _mm256_set1_epi16(255));
+            let low = _mm256_madd_epi16(
+                low,
+                _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(signed.0)),
+            );
+            let high = _mm256_srli_epi16::<8>(unsigned.0);
+            let high = _mm256_madd_epi16(high, _mm256_srai_epi16::<8>(signed.0));
             Avx(_mm256_add_epi32(self.0, _mm256_add_epi32(low, high)))
         }
         #[inline(always)]
