@@ -40,6 +40,9 @@ const OUTPUTS: usize = 96;
 
 /// The cost of an image by this way.
 pub(super) fn cost(s: &Sizes) -> f64 {
+    if s.oh * s.ow * s.og == 0 {
+        return 0.0;
+    }
     // Bands of rows copy what their windows share, each anew.
     let plan = Plan::of(s, 1);
     let outputs = (s.o * s.oh * s.ow) as f64;
