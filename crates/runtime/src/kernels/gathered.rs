@@ -444,9 +444,12 @@ pub unsafe fn gathered(context: &mut RxContext, v: &RxGathered) -> i32 {
     if extents.iter().any(|&n| n <= 0) {
         return 0;
     }
-    // SAFETY: as for this function.
     match Kind::of(v.kind) {
-        Some(kind @ (Kind::F32 | Kind::F16 | Kind::BF16)) => unsafe { of::<f32>(context, v, kind) },
+        Some(kind @ (Kind::F32 | Kind::F16 | Kind::BF16)) => {
+            // SAFETY: as for this function.
+            unsafe { of::<f32>(context, v, kind) }
+        }
+        // SAFETY: as for this function.
         Some(Kind::F64) => unsafe { of::<f64>(context, v, Kind::F64) },
         _ => context.fail(Status::Argument, "rx_gathered: no such elements"),
     }
