@@ -31,6 +31,18 @@ struct Window {
     step: usize,
 }
 
+/// Reads a vector, or some of its lanes where it is a `part`.
+#[inline(always)]
+unsafe fn read<S: Simd>(from: *const f32, part: bool, lanes: S::Lanes) -> S {
+    // SAFETY: the lanes that are read are there.
+    unsafe {
+        match part {
+            true => S::load_lanes(from, lanes),
+            false => S::load(from),
+        }
+    }
+}
+
 /// Sums `P` outputs of `NV` vectors of channels, of the last of which only some lanes are read where
 /// they are a `PART`.
 ///
@@ -55,17 +67,10 @@ unsafe fn sums<S: Simd, const P: usize, const NV: usize, const PART: bool>(
                 for v in 0..NV {
                     let lane = v * S::LANES;
                     let part = PART && v + 1 == NV;
-                    let w = match part {
-                        true => S::load_lanes(weight.add(lane), last),
-                        false => S::load(weight.add(lane)),
-                    };
+                    let w = read::<S>(weight.add(lane), part, last);
                     for p in 0..P {
                         let at = x.add(p * window.step + lane);
-                        let x = match part {
-                            true => S::load_lanes(at, last),
-                            false => S::load(at),
-                        };
-                        acc[p][v] = x.fma(w, acc[p][v]);
+                        acc[p][v] = read::<S>(at, part, last).fma(w, acc[p][v]);
                     }
                 }
                 x = x.wrapping_add(window.right.0);
@@ -122,40 +127,38 @@ pub(super) unsafe fn channels_last<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: u
     };
     let y = (oy * s.sh) as isize - s.pt;
     let rows = inside(s.kh, y, s.dh, s.h);
-    // SAFETY: image and row are the convolution's, whose arrays have its sizes; what is read of a
-    // window lies inside of the image.
-    unsafe {
-        let x = v.x.add(image * s.h * s.w * s.c);
-        let mut ox = 0;
-        while ox < s.ow {
-            let column = (ox * s.sw) as isize - s.pl;
-            let columns = inside(s.kw, column, s.dw, s.w);
-            let last = column + ((PIXELS - 1) * s.sw) as isize;
-            let together = s.ow - ox >= PIXELS
-                && columns == (0..s.kw)
-                && inside(s.kw, last, s.dw, s.w) == (0..s.kw);
-            let from = (y + (rows.start * s.dh) as isize) * s.w as isize
-                + column
-                + (columns.start * s.dw) as isize;
-            let window = Window {
-                x: x.wrapping_offset(from * s.c as isize),
-                weight: v
-                    .weight
-                    .wrapping_add((rows.start * s.kw + columns.start) * s.c),
-                high: rows.len(),
-                wide: columns.len(),
-                down: (s.dh * s.w * s.c, s.kw * s.c),
-                right: (s.dw * s.c, s.c),
-                step: s.sw * s.c,
-            };
+    let x = v.x.wrapping_add(image * s.h * s.w * s.c);
+    let mut ox = 0;
+    while ox < s.ow {
+        let column = (ox * s.sw) as isize - s.pl;
+        let columns = inside(s.kw, column, s.dw, s.w);
+        let last = column + ((PIXELS - 1) * s.sw) as isize;
+        let together = s.ow - ox >= PIXELS
+            && columns == (0..s.kw)
+            && inside(s.kw, last, s.dw, s.w) == (0..s.kw);
+        let from = (y + (rows.start * s.dh) as isize) * s.w as isize
+            + column
+            + (columns.start * s.dw) as isize;
+        let window = Window {
+            x: x.wrapping_offset(from * s.c as isize),
+            weight: v
+                .weight
+                .wrapping_add((rows.start * s.kw + columns.start) * s.c),
+            high: rows.len(),
+            wide: columns.len(),
+            down: (s.dh * s.w * s.c, s.kw * s.c),
+            right: (s.dw * s.c, s.c),
+            step: s.sw * s.c,
+        };
+        // SAFETY: image and row are the convolution's, whose arrays have its sizes; what is read of a
+        // window lies inside of the image.
+        unsafe {
             let to = s.target(v, image, 0, oy * s.ow + ox);
-            if together {
-                outputs::<S, PIXELS>(&window, s.c, &to);
-                ox += PIXELS;
-            } else {
-                outputs::<S, 1>(&window, s.c, &to);
-                ox += 1;
+            match together {
+                true => outputs::<S, PIXELS>(&window, s.c, &to),
+                false => outputs::<S, 1>(&window, s.c, &to),
             }
         }
+        ox += if together { PIXELS } else { 1 };
     }
 }

@@ -2,6 +2,7 @@
 
 use super::channels_last::channels_last;
 use super::twos::{channel_twos, in_twos};
+use super::vectors::{put, within};
 use super::{RxConv2dF32, SMALL_DEPTHWISE, Sizes, flat, lanes};
 use crate::context::RxContext;
 use crate::kernels::gemm::epilogue::Line;
@@ -142,7 +143,7 @@ unsafe fn plane3<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usi
 
 /// What is read after this, brought to the caches while this is computed: the order in which windows
 /// read an image is none that processors foresee.
-pub(super) struct Ahead {
+struct Ahead {
     at: *const f32,
     /// Floats that each step brings.
     pace: usize,
@@ -150,7 +151,7 @@ pub(super) struct Ahead {
 
 impl Ahead {
     /// So many floats in so many steps.
-    pub(super) fn of(at: *const f32, floats: usize, steps: usize) -> Self {
+    fn of(at: *const f32, floats: usize, steps: usize) -> Self {
         Self {
             at,
             pace: floats.div_ceil(steps.max(1)),
@@ -162,7 +163,7 @@ impl Ahead {
     /// # Safety
     /// The instruction set of `S` is enabled.
     #[inline(always)]
-    pub(super) unsafe fn fetch<S: Simd>(&mut self) {
+    unsafe fn fetch<S: Simd>(&mut self) {
         // A line of a cache has 16 floats.
         let end = self.at.wrapping_add(self.pace);
         let mut line = self.at;
@@ -173,14 +174,6 @@ impl Ahead {
         }
         self.at = end;
     }
-}
-
-/// Returns the mask of the lanes from `column` on that are inside the image.
-#[inline(always)]
-pub(super) unsafe fn within<S: Simd>(s: &Sizes, column: isize) -> S::Lanes {
-    let end = (s.w as isize - column).clamp(0, S::LANES as isize);
-    // SAFETY: `end` is at most a vector's lanes.
-    unsafe { S::lanes((-column).clamp(0, end) as usize, end as usize) }
 }
 
 /// The weights of a window of 3 by 3, each in all lanes.
@@ -351,30 +344,6 @@ unsafe fn lines<S: Simd, const NV: usize, const R: usize>(
             }
         }
         acc
-    }
-}
-
-/// Applies the epilogue to sums of some columns, and stores them from an element on.
-#[inline(always)]
-#[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
-pub(super) unsafe fn put<S: Simd, const NV: usize, const R: usize>(
-    acc: [[S; NV]; R],
-    s: &Sizes,
-    (first, columns): (usize, usize),
-    to: &Line<S>,
-) {
-    // SAFETY: the output has `R` rows of the columns that are written.
-    unsafe {
-        if columns == NV * S::LANES && to.clamps_only() {
-            return to.put_whole((first, s.ow), acc);
-        }
-        for r in 0..R {
-            for v in 0..NV {
-                // Rows of the output are contiguous.
-                let (at, n) = (first + r * s.ow + v * S::LANES, columns - v * S::LANES);
-                to.put(at, acc[r][v], n.min(S::LANES));
-            }
-        }
     }
 }
 

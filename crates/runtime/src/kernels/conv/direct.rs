@@ -43,8 +43,12 @@ pub(super) fn cost(s: &Sizes) -> f64 {
     if s.oh * s.ow * s.og == 0 {
         return 0.0;
     }
-    // Bands of rows copy what their windows share, each anew.
-    let plan = Plan::of(s, 1);
+    // Bands of rows copy what their windows share, each anew: little but where windows are dilated.
+    let banded = s.nhwc || s.dh > 1;
+    let (bands, copy) = match banded.then(|| Plan::of(s, 1)) {
+        Some(plan) => (plan.bands, plan.copy),
+        None => (1, Copy::of(s, s.oh).pixels().saturating_mul(s.cg)),
+    };
     let outputs = (s.o * s.oh * s.ow) as f64;
     let lanes = (s.groups * s.og.next_multiple_of(COLS)) as f64;
     let products = PRODUCT * lanes * (s.oh * s.ow * s.k) as f64;
@@ -53,7 +57,7 @@ pub(super) fn cost(s: &Sizes) -> f64 {
         false if s.cg < MOST => (FEW, TURN),
         false => (INPUT, TURN),
     };
-    let copied = plan.bands.saturating_mul(plan.copy);
+    let copied = bands.saturating_mul(copy);
     products + output * outputs + input * s.groups as f64 * copied as f64
 }
 

@@ -18,6 +18,7 @@ mod taps;
 pub mod transpose;
 mod twos;
 mod unfold;
+mod vectors;
 mod ways;
 mod winograd;
 

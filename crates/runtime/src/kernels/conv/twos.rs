@@ -3,7 +3,7 @@
 //! Vectors of neighbouring columns are sorted in registers into those at even and at odd places, which
 //! takes two instructions a pair; a row of the window reads each pair once.
 
-use super::depthwise::{Ahead, put, within};
+use super::vectors::{put, within};
 use super::{RxConv2dF32, Sizes};
 use crate::kernels::gemm::epilogue::Line;
 use crate::kernels::simd::{Isa, Simd, isa};
@@ -22,48 +22,49 @@ unsafe fn plane_twos<S: Simd, const K: usize>(
     s: &Sizes,
     (image, channel): (usize, usize),
 ) {
+    let x = v.x.wrapping_add((image * s.c + channel) * s.h * s.w);
     // SAFETY: image and channel are the convolution's, whose arrays have its sizes.
-    unsafe {
-        let x = v.x.add((image * s.c + channel) * s.h * s.w);
-        let full = s.target(v, image, channel, 0);
-        for m in 0..s.og {
-            let weight = v.weight.add((channel * s.og + m) * s.kh * K);
-            let mut to = full.line::<S>(m);
-            let to = (to.start(), &to);
-            let steps = s.ow.div_ceil(S::LANES) * s.oh.div_ceil(4);
-            let mut ahead = Ahead::of(x.wrapping_add(s.h * s.w), s.h * s.w, steps);
-            let mut oy = 0;
-            while oy < s.oh {
-                let high = match s.oh - oy {
-                    4.. => 4,
-                    2.. => 2,
-                    _ => 1,
-                };
-                let first = (oy * s.sh) as isize - s.pt;
-                let last = first + ((high - 1) * s.sh + (s.kh - 1) * s.dh) as isize;
-                let inside = first >= 0 && last < s.h as isize;
-                for ox in (0..s.ow).step_by(S::LANES) {
-                    let left = (2 * ox) as isize - s.pl;
-                    let edge = left < 0 || left + (2 * S::LANES + K - 1) as isize > s.w as isize;
-                    ahead.fetch::<S>();
-                    macro_rules! rows {
-                        ($r:literal) => {{
-                            let at = (oy, ox);
-                            match (edge, inside) {
-                                (true, true) => whole::<S, K, $r, true>(s, x, weight, at, to),
-                                (false, true) => whole::<S, K, $r, false>(s, x, weight, at, to),
-                                _ => twos::<S, K, $r>(s, x, weight, at, to),
-                            }
-                        }};
-                    }
+    let full = unsafe { s.target(v, image, channel, 0) };
+    for m in 0..s.og {
+        let weight = v.weight.wrapping_add((channel * s.og + m) * s.kh * K);
+        // SAFETY: there is a row for each output channel.
+        let mut to = unsafe { full.line::<S>(m) };
+        // SAFETY: the instruction set is enabled.
+        let to = (unsafe { to.start() }, &to);
+        let mut oy = 0;
+        while oy < s.oh {
+            let high = match s.oh - oy {
+                4.. => 4,
+                2.. => 2,
+                _ => 1,
+            };
+            let first = (oy * s.sh) as isize - s.pt;
+            let last = first + ((high - 1) * s.sh + (s.kh - 1) * s.dh) as isize;
+            let inside = first >= 0 && last < s.h as isize;
+            for ox in (0..s.ow).step_by(S::LANES) {
+                let left = (2 * ox) as isize - s.pl;
+                let edge = left < 0 || left + (2 * S::LANES + K - 1) as isize > s.w as isize;
+                let at = (oy, ox);
+                macro_rules! rows {
+                    ($r:literal) => {
+                        match (edge, inside) {
+                            (true, true) => whole::<S, K, $r, true>(s, x, weight, at, to),
+                            (false, true) => whole::<S, K, $r, false>(s, x, weight, at, to),
+                            _ => twos::<S, K, $r>(s, x, weight, at, to),
+                        }
+                    };
+                }
+                // SAFETY: rows and columns lie in the output; `inside` and `edge` say which windows
+                // lie in the image.
+                unsafe {
                     match high {
                         4 => rows!(4),
                         2 => rows!(2),
                         _ => rows!(1),
                     }
                 }
-                oy += high;
             }
+            oy += high;
         }
     }
 }
@@ -100,6 +101,36 @@ unsafe fn lanes<S: Simd, const K: usize>(s: &Sizes, left: isize) -> [[S::Lanes; 
     }
 }
 
+/// The inputs at even and at odd places of two vectors, in the order of [`Simd::sift`]; at an `EDGE` of
+/// the lanes that lie inside.
+#[inline(always)]
+unsafe fn pair<S: Simd, const EDGE: bool>(at: *const f32, inside: [S::Lanes; 2]) -> (S, S) {
+    let next = at.wrapping_add(S::LANES);
+    // SAFETY: the lanes that are read lie in the image.
+    unsafe {
+        match EDGE {
+            true => S::sift(S::load_lanes(at, inside[0]), S::load_lanes(next, inside[1])),
+            false => S::sift(S::load(at), S::load(next)),
+        }
+    }
+}
+
+/// Stores `R` output rows of one vector, whose lanes are in the order of [`Simd::sift`].
+#[inline(always)]
+unsafe fn store<S: Simd, const R: usize>(
+    mut acc: [[S; 1]; R],
+    s: &Sizes,
+    (oy, ox): (usize, usize),
+    to: &Line<S>,
+) {
+    for sums in &mut acc {
+        sums[0] = sums[0].sifted();
+    }
+    let columns = (s.ow - ox).min(S::LANES);
+    // SAFETY: the rows and columns lie in the output.
+    unsafe { put(acc, s, (oy * s.ow + ox, columns), to) };
+}
+
 /// Computes `R` output rows of one vector from a column on, for windows `K` wide
 /// with a step of two.
 #[inline(always)]
@@ -128,10 +159,7 @@ unsafe fn twos<S: Simd, const K: usize, const R: usize>(
                         continue;
                     }
                     let at = x.wrapping_offset(y * s.w as isize + left + kx as isize);
-                    let (even, odd) = S::sift(
-                        S::load_lanes(at, inside[kx][0]),
-                        S::load_lanes(at.wrapping_add(S::LANES), inside[kx][1]),
-                    );
+                    let (even, odd) = pair::<S, true>(at, inside[kx]);
                     acc[r][0] = w.fma(even, acc[r][0]);
                     if kx + 1 < K {
                         acc[r][0] = next.fma(odd, acc[r][0]);
@@ -139,11 +167,7 @@ unsafe fn twos<S: Simd, const K: usize, const R: usize>(
                 }
             }
         }
-        for r in 0..R {
-            acc[r][0] = acc[r][0].sifted();
-        }
-        let columns = (s.ow - ox).min(S::LANES);
-        put(acc, s, (oy * s.ow + ox, columns), to);
+        store(acc, s, (oy, ox), to);
     }
 }
 
@@ -175,14 +199,7 @@ unsafe fn whole<S: Simd, const K: usize, const R: usize, const EDGE: bool>(
                 let next = S::splat(*weight.add((kx + 1).min(K - 1)));
                 let mut at = row.wrapping_add(kx);
                 for r in 0..R {
-                    let next_at = at.wrapping_add(S::LANES);
-                    let (even, odd) = match EDGE {
-                        true => S::sift(
-                            S::load_lanes(at, inside[kx][0]),
-                            S::load_lanes(next_at, inside[kx][1]),
-                        ),
-                        false => S::sift(S::load(at), S::load(next_at)),
-                    };
+                    let (even, odd) = pair::<S, EDGE>(at, inside[kx]);
                     acc[r][0] = w.fma(even, acc[r][0]);
                     if kx + 1 < K {
                         acc[r][0] = next.fma(odd, acc[r][0]);
@@ -193,10 +210,6 @@ unsafe fn whole<S: Simd, const K: usize, const R: usize, const EDGE: bool>(
             row = row.wrapping_add(s.dh * s.w);
             weight = weight.wrapping_add(K);
         }
-        for r in 0..R {
-            acc[r][0] = acc[r][0].sifted();
-        }
-        let columns = (s.ow - ox).min(S::LANES);
-        put(acc, s, (oy * s.ow + ox, columns), to);
+        store(acc, s, (oy, ox), to);
     }
 }
