@@ -7,8 +7,8 @@ use relax_loops::select::{Alone, Selection, Weights, Work, select, state};
 use relax_loops::{Builder, Combiner, Ex, Program, TensorRef, UnOp, execute};
 use relax_tensor::{DType, Tensor};
 
-/// An image of channels read at places that a grid names, times a weight of each place. Of float64: what
-/// is of float32 has a kernel, which makes tables of both.
+/// An image of channels read at places that a grid names, or a weight of each place
+/// where that is greater: no sum, which would have a kernel that makes tables of both.
 fn sampled(channels_last: bool) -> Program {
     let mut b = Builder::new("sampled");
     let shape = |n| {
@@ -18,8 +18,8 @@ fn sampled(channels_last: bool) -> Program {
             [n, Some(40)]
         }
     };
-    let x = b.input("x", DType::F64, &shape(Some(16)));
-    let grid = b.input("grid", DType::F64, &[Some(300)]);
+    let x = b.input("x", DType::F32, &shape(Some(16)));
+    let grid = b.input("grid", DType::F32, &[Some(300)]);
     let extents: Vec<Ex> = match channels_last {
         true => [300, 16].map(Ex::idx).into(),
         false => [16, 300].map(Ex::idx).into(),
@@ -30,7 +30,7 @@ fn sampled(channels_last: bool) -> Program {
         } else {
             (&i[1], &i[0])
         };
-        let v = grid.at(std::slice::from_ref(place)) * Ex::float(DType::F64, 39.0);
+        let v = grid.at(std::slice::from_ref(place)) * Ex::float(DType::F32, 39.0);
         let low = v.unary(UnOp::Floor);
         let weight = &v - &low;
         let at = low.cast(DType::I64).max(0i64).min(39i64);
@@ -39,7 +39,7 @@ fn sampled(channels_last: bool) -> Program {
         } else {
             [channel.clone(), at]
         };
-        x.at(&from) * weight
+        x.at(&from).max(weight)
     });
     b.output(&y);
     b.program

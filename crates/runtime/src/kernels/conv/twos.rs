@@ -182,17 +182,17 @@ unsafe fn whole<S: Simd, const K: usize, const R: usize, const EDGE: bool>(
     (oy, ox): (usize, usize),
     (start, to): (S, &Line<S>),
 ) {
+    let mut acc = [[start; 1]; R];
+    let first = (oy * s.sh) as isize - s.pt;
+    let left = (2 * ox) as isize - s.pl;
+    let mut row = x.wrapping_offset(first * s.w as isize + left);
+    let mut weight = weight;
     // SAFETY: the rows lie in the image and the output; lanes beyond the image are not read.
     unsafe {
-        let mut acc = [[start; 1]; R];
-        let first = (oy * s.sh) as isize - s.pt;
-        let left = (2 * ox) as isize - s.pl;
-        let mut row = x.wrapping_offset(first * s.w as isize + left);
         let inside = match EDGE {
             true => lanes::<S, K>(s, left),
             false => [[S::lanes(0, 0); 2]; K],
         };
-        let mut weight = weight;
         for _ in 0..s.kh {
             for kx in (0..K).step_by(2) {
                 let w = S::splat(*weight.add(kx));
