@@ -3,7 +3,7 @@
 //!
 //! `out[b, c, a, i] = sum over k of weights[k, (b, a)] * x[q, c, r, i]`, where the table's number for `k`
 //! and `(b, a)` is `(q, r)` as one, or negative for nothing. Elements behind the places fill the lanes of
-//! vectors ([`beside`]); else channels do, which are turned over on their way in and out ([`across`]).
+//! vectors (`beside`); else channels do, which are turned over on their way in and out (`across`).
 
 use std::ffi::c_void;
 

@@ -4,8 +4,8 @@
 //!
 //! What is read for an element depends on its place along these axes alone, so the same distances serve
 //! all elements beside it, or all planes. Of four ways the one is taken in which lanes are filled:
-//! elements behind the axes ([`ways::beside`]), the run that a box is along the last axis ([`ways::along`]), planes
-//! that are turned over ([`ways::across`]), and for few large planes their rows ([`ways::lines`]).
+//! elements behind the axes (`ways::beside`), the run that a box is along the last axis (`ways::along`), planes
+//! that are turned over (`ways::across`), and for few large planes their rows (`ways::lines`).
 
 mod ways;
 

@@ -93,8 +93,8 @@ unsafe fn lanes<S: Simd, const K: usize>(s: &Sizes, left: isize) -> [[S::Lanes; 
     unsafe {
         let mut inside = [[S::lanes(0, 0); 2]; K];
         for kx in (0..K).step_by(2) {
-            for half in 0..2 {
-                inside[kx][half] = within::<S>(s, left + (kx + half * S::LANES) as isize);
+            for (half, lanes) in inside[kx].iter_mut().enumerate() {
+                *lanes = within::<S>(s, left + (kx + half * S::LANES) as isize);
             }
         }
         inside
