@@ -16,7 +16,7 @@ pub mod tile;
 use crate::c_structure;
 use crate::context::RxContext;
 use crate::kernels::simd::square::dispatch_turning;
-use crate::kernels::simd::{Simd, dispatch};
+use crate::kernels::simd::{Isa, Simd, dispatch, isa};
 use crate::threads::{Grain, Share};
 use crate::values::{scratch_alloc, scratch_free};
 use epilogue::{RxEpilogue, Target};
@@ -50,6 +50,20 @@ const PIECE: usize = 64;
 const NARROW: usize = 16;
 /// Rows of A up to which rows of B that do not collide are read in place, block by block.
 const IN_PLACE: usize = 768;
+/// Columns of a strip of B, and those of them that all rows of A are multiplied by before the next
+/// ones: a tile of vectors with 8 lanes.
+const STRIP: usize = 2 * NEAR;
+const NEAR: usize = 24;
+/// The longest piece of the common axis of strips: a tile's columns take three quarters of the
+/// first-level cache.
+const STRIP_KC: usize = 256;
+/// Rows of A, and of B, from which on copying a strip pays.
+const STRIP_ROWS: usize = 48;
+/// Floats of a B that the second-level cache holds beside what is multiplied by it.
+const STAYS: usize = 80 << 10;
+/// Bytes after which lines fall into the same set of the first-level cache, and the lines of a set.
+const NEAR_SETS: usize = 4 << 10;
+const NEAR_WAYS: usize = 8;
 /// Bytes after which lines fall into the same set of the second-level cache, of all processors, and
 /// lines of a set that are sure to stay while the others of a block are read.
 const SETS: usize = 64 << 10;
@@ -128,6 +142,8 @@ pub(crate) enum Way {
     Direct,
     /// B is packed, here or by the caller.
     Packed,
+    /// B is packed here, some columns at a time.
+    Strips,
 }
 
 impl RxGemmF32 {
@@ -138,8 +154,10 @@ impl RxGemmF32 {
         }
         let few = self.m as usize <= FEW_ROWS;
         match (self.b_rs, self.b_cs) {
-            (_, 1) if few || self.m as usize <= NARROW || self.in_place() => Way::Direct,
+            (_, 1) if few || self.m as usize <= NARROW => Way::Direct,
             (1, _) if few && self.a_packed.is_null() && self.a_cs == 1 => Way::Dots,
+            (_, 1) if self.in_place() && self.in_strips() => Way::Strips,
+            (_, 1) if self.in_place() => Way::Direct,
             _ => Way::Packed,
         }
     }
@@ -150,6 +168,18 @@ impl RxGemmF32 {
     fn in_place(&self) -> bool {
         let places = SETS / gcd(self.b_rs as usize * size_of::<f32>(), SETS);
         self.m as usize <= IN_PLACE && (self.k as usize).min(KC) <= WAYS * places
+    }
+
+    /// Returns whether a B whose rows could be read in place is copied strip by strip, each of which
+    /// is multiplied by all rows of A: without the 32 registers of AVX-512, tiles of few rows read
+    /// columns more often than the second-level cache can give them from all over.
+    fn in_strips(&self) -> bool {
+        let (m, n, k) = (self.m as usize, self.n as usize, self.k as usize);
+        if isa() == Isa::Avx512 || m < STRIP_ROWS {
+            return false;
+        }
+        let places = NEAR_SETS / gcd(self.b_rs as usize * size_of::<f32>(), NEAR_SETS);
+        k >= STRIP_ROWS && (k * n > STAYS || k.min(STRIP_KC) > NEAR_WAYS * places)
     }
 
     /// Returns whether blocks of a packed B are copied to contiguous memory. A packed B of which
@@ -209,6 +239,7 @@ impl RxGemmF32 {
             Way::Packed if self.b_packed.is_null() || self.gathers() => {
                 n.min(columns(k)).next_multiple_of(COLS) * kc
             }
+            Way::Strips => STRIP * kc.min(STRIP_KC),
             Way::Direct => COLS * kc,
             _ => 0,
         };
@@ -244,10 +275,13 @@ unsafe fn blocks(g: &RxGemmF32, way: Way, scratch: *mut f32) {
     // `RxGemmF32::scratch` says.
     unsafe {
         let (a_room, b_room) = (scratch, scratch.add(g.scratch(way).0));
-        let wide = columns(k);
+        let (wide, most) = match way {
+            Way::Strips => (STRIP, STRIP_KC),
+            _ => (columns(k), KC),
+        };
         let mut p0 = 0;
         loop {
-            let kc = even_piece(k - p0, KC, 1);
+            let kc = even_piece(k - p0, most, 1);
             let mut target = g.target(p0 + kc == k);
             target.accumulate |= p0 > 0;
             for i0 in (0..m).step_by(MC) {
@@ -287,7 +321,11 @@ unsafe fn blocks(g: &RxGemmF32, way: Way, scratch: *mut f32) {
                         pack::columns(kc, nc, from, rs, cs, b_room);
                         (nc, Columns::of(b_room, kc * COLS, COLS))
                     };
-                    block(mc, nc, kc, a, panel, b, &target.shift(i0, j0));
+                    let near = if way == Way::Strips { NEAR } else { nc };
+                    for j in (0..nc).step_by(near) {
+                        let (columns, target) = ((nc - j).min(near), target.shift(i0, j0 + j));
+                        block(mc, columns, kc, a, panel, b.from(j), &target);
+                    }
                     j0 += nc;
                 }
             }
