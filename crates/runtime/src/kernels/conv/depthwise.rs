@@ -1,5 +1,6 @@
 //! Depthwise convolution: every channel has its own windows.
 
+use super::across::{self, channel_across};
 use super::channels_last::channels_last;
 use super::twos::{channel_twos, in_twos};
 use super::vectors::{put, within};
@@ -390,6 +391,17 @@ pub(super) unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) ->
         }
         // Where rows are short, vectors of 16 lanes that are half full still do better in place.
         let lie = isa() == Isa::Avx512 && s.ow > 8 || !lanes::pays(s);
+        if across::can(s) && lie {
+            let shared = Share::new((shared_v, s));
+            context.pool.each(s.n * s.c, grain, |begin, end, _| {
+                let &(v, s) = shared.get();
+                for task in begin..end {
+                    let at = (task / s.c, task % s.c);
+                    dispatch!(channel_across(v: &RxConv2dF32, s: &Sizes, at: (usize, usize)));
+                }
+            });
+            return 0;
+        }
         if in_twos(s) && lie {
             let shared = Share::new((shared_v, s));
             context.pool.each(s.n * s.c, grain, |begin, end, _| {

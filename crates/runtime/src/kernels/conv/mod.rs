@@ -5,6 +5,7 @@
 //! one pixel is a plain product. Depthwise convolution, where each channel has its own window, is
 //! memory-bound and has an algorithm of its own.
 
+mod across;
 mod blocks;
 mod channels_last;
 mod depthwise;

@@ -23,7 +23,7 @@ pub(super) unsafe fn put<S: Simd, const NV: usize, const R: usize>(
 ) {
     // SAFETY: the output has `R` rows of the columns that are written.
     unsafe {
-        if columns == NV * S::LANES && to.clamps_only() {
+        if columns == NV * S::LANES {
             return to.put_whole((first, s.ow), acc);
         }
         for r in 0..R {

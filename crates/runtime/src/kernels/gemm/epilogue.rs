@@ -160,14 +160,7 @@ impl<S: Simd> Line<S> {
         bias.unwrap_or(unsafe { S::splat(0.0) })
     }
 
-    /// Returns whether elements are clamped at most, before they are stored.
-    #[inline(always)]
-    pub fn clamps_only(&self) -> bool {
-        self.scale.is_none() && self.bias.is_none() && self.residual.is_null() && !self.rounds
-    }
-
-    /// As [`Line::put`] for all lanes of vectors that are `ld` apart, of a row that
-    /// [clamps only](Line::clamps_only).
+    /// As [`Line::put`] for all lanes of vectors that are `ld` apart.
     ///
     /// # Safety
     /// The row has these columns.
@@ -178,14 +171,33 @@ impl<S: Simd> Line<S> {
         (at, ld): (usize, usize),
         mut x: [[S; NV]; R],
     ) {
-        // SAFETY: the row has all of these columns.
-        unsafe {
-            if let Some((lo, hi)) = self.bounds {
+        macro_rules! each {
+            ($x:ident, $place:pat => $value:expr) => {
                 for r in 0..R {
                     for v in 0..NV {
-                        x[r][v] = x[r][v].max(lo).min(hi);
+                        let ($x, $place) = (x[r][v], at + r * ld + v * S::LANES);
+                        x[r][v] = $value;
                     }
                 }
+            };
+        }
+        // SAFETY: the row has all of these columns, and a residual those of the result.
+        unsafe {
+            if let Some(scale) = self.scale {
+                each!(x, _ => x.mul(scale));
+            }
+            if let Some(bias) = self.bias {
+                each!(x, _ => x.add(bias));
+            }
+            if !self.residual.is_null() {
+                each!(x, place => x.add(S::load(self.residual.add(place))));
+            }
+            if let Some((lo, hi)) = self.bounds {
+                // As `a > b ? a : b`: a NaN becomes the bound.
+                each!(x, _ => x.max(lo).min(hi));
+            }
+            if self.rounds {
+                each!(x, _ => x.half());
             }
             for r in 0..R {
                 for v in 0..NV {
