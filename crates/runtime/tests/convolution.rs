@@ -162,6 +162,11 @@ fn convolutions_of_all_kinds() {
             // Steps of two, read in place: edges, and vectors between them.
             [5, 10, 5, 29, 100, 3, 3, 2, 1, 1],
             [5, 5, 5, 90, 140, 5, 5, 2, 2, 1],
+            [4, 8, 4, 15, 37, 3, 3, 2, 2, 1],
+            [3, 3, 3, 10, 33, 3, 3, 2, 0, 1],
+            // Long rows.
+            [4, 8, 4, 15, 50, 3, 3, 1, 2, 1],
+            [3, 3, 3, 10, 64, 3, 3, 1, 0, 1],
             [3, 3, 3, 20, 35, 4, 3, 2, 0, 1],
             [3, 3, 3, 25, 33, 5, 5, 2, 4, 1],
             [3, 3, 3, 13, 57, 3, 3, 1, 1, 1],
@@ -214,6 +219,9 @@ fn convolutions_of_all_kinds() {
             [60, 20, 1, 32, 32, 1, 1, 1, 0, 1],
             [70, 20, 1, 32, 33, 1, 1, 1, 0, 1],
             [70, 20, 1, 32, 32, 1, 1, 1, 0, 1],
+            // The same with many rows of products: columns in strips, and the common axis in pieces.
+            [70, 60, 1, 32, 32, 1, 1, 1, 0, 1],
+            [300, 53, 1, 19, 21, 1, 1, 1, 0, 1],
             // Few pixels: vectors along output channels.
             [64, 70, 1, 7, 7, 1, 1, 1, 0, 1],
             [33, 130, 1, 3, 3, 1, 1, 1, 0, 1],

@@ -157,6 +157,9 @@ fn products_of_all_sizes_and_strides() {
             (70, 485, 515),
             (1, 700, 1100),
             (3, 300, 600),
+            // Rows of B that lie far apart, or collide in the caches.
+            (51, 1700, 60),
+            (70, 256, 300),
         ] {
             for _ in 0..4 {
                 product(m, n, k, &mut random);
