@@ -65,6 +65,12 @@ const CASES: &[Case] = &[
     ([1, 3, 15, 14], [40, 7, 7], [2, 2], [3, 3], [1, 1], 1),
     ([2, 6, 5, 9], [20, 3, 2], [1, 1], [0, 0], [1, 1], 1),
     ([1, 5, 6, 7], [24, 1, 4], [1, 2], [0, 0], [1, 1], 1),
+    // Windows that padding is a large part of, or all of: a tile's rows differ in what they meet.
+    ([1, 8, 4, 4], [64, 3, 3], [1, 1], [1, 1], [1, 1], 1),
+    ([2, 12, 3, 5], [20, 5, 3], [1, 1], [4, 1], [1, 1], 1),
+    ([1, 4, 2, 3], [24, 3, 3], [2, 1], [7, 2], [3, 2], 1),
+    ([2, 16, 2, 2], [16, 5, 2], [1, 1], [3, 1], [2, 1], 2),
+    ([1, 32, 3, 3], [32, 3, 3], [1, 2], [2, 1], [1, 1], 4),
     // No output.
     ([0, 4, 3, 3], [8, 1, 1], [1, 1], [0, 0], [1, 1], 1),
 ];
@@ -128,6 +134,8 @@ struct Way {
     large: bool,
     /// Whether results are floats.
     floats: bool,
+    /// Whether padding is the least number that there is.
+    bare: bool,
     /// 0, or the zero point of a weight of unsigned bytes.
     weight_zero: i32,
 }
@@ -172,6 +180,7 @@ fn check(ctx: *mut RxContext, case: Case, way: Way) {
         first,
         large,
         floats,
+        bare,
         weight_zero,
     } = way;
     let ([n, c, h, w], [o, kh, kw], step, pad, apart, groups) = case;
@@ -197,7 +206,12 @@ fn check(ctx: *mut RxContext, case: Case, way: Way) {
         .map(|i| (0.3 + 0.05 * (i % 7) as f32) / (40.0 * k.sqrt()))
         .map(|f| if large { f * 3e7 } else { f })
         .collect();
-    let x_zero = if signed { -7 } else { 131 };
+    let x_zero = match (signed, bare) {
+        (true, true) => -128,
+        (true, false) => -7,
+        (false, true) => 0,
+        (false, false) => 131,
+    };
     let (y_zero, low, high) = if signed {
         (3, -128, 100)
     } else {
@@ -340,9 +354,11 @@ fn bytes_are_those_of_plain_loops() {
                     first: bit(4),
                     large: false,
                     floats: false,
+                    bare: false,
                     weight_zero: [0, 120, 1, 255][bits as usize / 3 % 4],
                 };
                 check(ctx, case, way);
+                check(ctx, case, Way { bare: true, ..way });
                 if bits < 2 {
                     check(ctx, case, Way { large: true, ..way });
                 }

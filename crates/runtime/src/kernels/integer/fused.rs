@@ -20,7 +20,7 @@ use super::fused_compute::{Part, compute};
 use super::fused_rows::lane;
 use super::fused_scales::{MOST, PANEL, Tables};
 use super::fused_tile::{BLOCK, PIXELS, Picks, Tile};
-use super::fused_walk::{Image, Pixels, Source, Tiles, Walk};
+use super::fused_walk::{Clip, Image, Pixels, Source, Tiles, Walk};
 use crate::c_structure;
 use crate::context::{RxContext, Status};
 use crate::kernels::conv::{RxConv2dSizes, Sizes};
@@ -427,6 +427,22 @@ impl<'v> Conv<'v> {
         self.picked().then(|| std::array::from_fn(quad))
     }
 
+    /// Returns which runs of windows are wanted, where not all are: padding that is bytes of 0 adds
+    /// nothing to sums.
+    fn clip(&self) -> Option<Clip> {
+        let s = &self.s;
+        let (above, below) = (s.pt > 0, self.read().0 as isize > s.h as isize + s.pt);
+        let nothing = self.zero() == 0 && self.summands() == 1;
+        (nothing && (above || below)).then_some(Clip {
+            rows: s.kh,
+            runs: self.runs().0 / s.kh,
+            apart: s.dh,
+            step: s.sh,
+            above: s.pt,
+            high: s.h,
+        })
+    }
+
     /// Tiles of pixels by channels.
     unsafe fn tiles(
         &self,
@@ -452,7 +468,7 @@ impl<'v> Conv<'v> {
         let (blocks, (groups, each)) = (pixels.div_ceil(BLOCK), self.apart());
         let per_group = each.div_ceil(MOST);
         let work = run_count * quads * pixels.clamp(6, BLOCK) * each.min(MOST) / 8;
-        let picks = self.picks();
+        let (picks, clip) = (self.picks(), self.clip());
         // SAFETY: threads take tasks of their own, which write disjoint places.
         let shared = unsafe { Share::new((*self, packed, (source, to), runs, &picks)) };
         let (grain, tasks) = (Grain::of_work(1 << 16, work), groups * per_group * blocks);
@@ -474,7 +490,8 @@ impl<'v> Conv<'v> {
                     conv.in_order(&mut tables, packed.sums, (first, wide));
                     let panel = 4 * PANEL * run_count * quads;
                     let tile = Tile {
-                        pixels: [(std::ptr::null(), std::ptr::null_mut()); PIXELS],
+                        pixels: [(std::ptr::null(), std::ptr::null_mut(), [0; 2]); PIXELS],
+                        clipped: clip.is_some(),
                         high: 0,
                         runs,
                         run_count,
@@ -490,7 +507,7 @@ impl<'v> Conv<'v> {
                     };
                     let mut image = source.image;
                     image.data = image.data.wrapping_add(from);
-                    let walk = Walk::of(s, block * BLOCK, (image, to), first);
+                    let walk = Walk::of(s, block * BLOCK, (image, to), first, clip);
                     let count = (count * BLOCK).min(pixels - block * BLOCK);
                     compute(&Part::Tiles(Tiles { tile, walk, count }));
                 }

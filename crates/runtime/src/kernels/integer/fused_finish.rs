@@ -106,7 +106,7 @@ impl Conv<'_> {
     }
 
     /// The data's zero point, when its bytes are unsigned.
-    fn zero(&self) -> i32 {
+    pub(super) fn zero(&self) -> i32 {
         let signed = self.v.x_signed != 0;
         self.v.x_zero.wrapping_add(if signed { 128 } else { 0 })
     }

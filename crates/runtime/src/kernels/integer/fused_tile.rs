@@ -18,8 +18,11 @@ pub(super) type Picks = [[u8; 4 * PANEL]; 4];
 /// Pixels by channels.
 #[derive(Clone, Copy)]
 pub(super) struct Tile<'t> {
-    /// The first byte of each pixel's window, and where its results go.
-    pub pixels: [(*const u8, *mut u8); PIXELS],
+    /// The first byte of each pixel's window, where its results go, and the runs of the window that
+    /// are wanted where it is clipped.
+    pub pixels: [(*const u8, *mut u8, [usize; 2]); PIXELS],
+    /// Whether only some runs of windows are wanted.
+    pub clipped: bool,
     /// How many of the pixels are wanted; the others are copies of one of these.
     pub high: usize,
     /// The positions of runs of adjacent bytes in a window, and the quads of each.
@@ -45,11 +48,13 @@ pub(super) struct Tile<'t> {
 }
 
 impl Tile<'_> {
-    /// How many pixels are computed together: more where few channels share what a pixel costs.
+    /// How many pixels are computed together: with AVX-512 more where few channels share what a pixel
+    /// costs; with AVX2 four at a time, or three where lanes pick their quads.
     pub(super) fn pixels<S: Wide>(&self) -> usize {
-        match S::LANES == 16 && (self.wide <= PANEL || self.picks.is_some()) {
-            true => 8,
-            false => 6,
+        match S::LANES {
+            16 if self.wide > PANEL && self.picks.is_none() => 6,
+            8 if self.picks.is_some() => 6,
+            _ => 8,
         }
     }
 }
@@ -117,7 +122,16 @@ unsafe fn sums<S: Wide, const R: usize, const V: usize, const PICK: bool>(
         let mut weight = t.weight.add(from / PANEL * t.panel + from % PANEL * 4);
         let flip = S::load(t.flip.as_ptr());
         let at: [*const u8; R] = std::array::from_fn(|i| t.pixels[first + i].0);
-        for run in 0..t.run_count {
+        let mut met = [0, t.run_count];
+        if t.clipped {
+            met = t.pixels[first].2;
+            for i in 1..R {
+                let [begin, end] = t.pixels[first + i].2;
+                met = [met[0].min(begin), met[1].max(end)];
+            }
+            weight = weight.add(met[0] * t.quads * 4 * PANEL);
+        }
+        for run in met[0]..met[1] {
             let offset = *t.runs.add(run);
             let line: [*const u8; R] = std::array::from_fn(|i| at[i].add(offset));
             for q in 0..t.quads {
@@ -222,10 +236,21 @@ pub(super) unsafe fn tile<S: Ends>(t: &Tile<'_>) {
             (16, _, _) => sums::<S, PIXELS, 1, false>(t, (0, 0), starts, &mut all),
             (8, wide, picked) => {
                 for from in (0..wide).step_by(16) {
-                    for first in (0..t.high).step_by(3) {
-                        match picked {
-                            true => sums::<S, 3, 2, true>(t, (first, from), starts, &mut all),
-                            false => sums::<S, 3, 2, false>(t, (first, from), starts, &mut all),
+                    let mut first = 0;
+                    while first < t.high {
+                        match (picked, t.high - first) {
+                            (true, _) => {
+                                sums::<S, 3, 2, true>(t, (first, from), starts, &mut all);
+                                first += 3;
+                            }
+                            (false, 4..) => {
+                                sums::<S, 4, 2, false>(t, (first, from), starts, &mut all);
+                                first += 4;
+                            }
+                            (false, _) => {
+                                sums::<S, 3, 2, false>(t, (first, from), starts, &mut all);
+                                first += 3;
+                            }
                         }
                     }
                 }
@@ -295,6 +320,10 @@ unsafe fn results<S: Wide>(t: &Tile<'_>, all: &Sums) {
     unsafe {
         match t.high {
             6 => put::<S, 6>(t, all, 0),
+            8 => {
+                put::<S, 4>(t, all, 0);
+                put::<S, 4>(t, all, 4);
+            }
             high => {
                 for pixel in 0..high {
                     put::<S, 1>(t, all, pixel);

@@ -37,6 +37,36 @@ pub(super) struct Pixels {
     pub size: usize,
 }
 
+/// Which runs of a window meet rows of the image: those above and below it add nothing where padding
+/// is bytes of 0.
+#[derive(Clone, Copy)]
+pub(super) struct Clip {
+    /// Rows of a window, the runs of each, and how far rows are apart.
+    pub rows: usize,
+    pub runs: usize,
+    pub apart: usize,
+    /// Rows from one window to the next, of padding above, and of the image.
+    pub step: usize,
+    pub above: isize,
+    pub high: usize,
+}
+
+impl Clip {
+    /// Returns the first run that meets the image, of windows in row `y` of the output, and the end of
+    /// these.
+    fn meets(&self, y: usize) -> [usize; 2] {
+        let top = (y * self.step) as isize - self.above;
+        // Rows of the window that begin before a row of the image.
+        let before = |row: isize| {
+            ((row - top).max(0) as usize)
+                .div_ceil(self.apart)
+                .min(self.rows)
+        };
+        let end = before(self.high as isize);
+        [before(0).min(end) * self.runs, end * self.runs]
+    }
+}
+
 /// A pixel of the output, and those after it.
 #[derive(Clone, Copy)]
 pub(super) struct Walk {
@@ -55,11 +85,24 @@ pub(super) struct Walk {
     whole: usize,
     /// Bytes between results.
     pixel: usize,
+    /// What runs of windows are wanted, if not all, and those of this pixel's window.
+    clip: Option<Clip>,
+    meets: [usize; 2],
 }
+
+/// A pixel of a tile: the first byte of its window, where its results go, and the runs of the window
+/// that are wanted, where that are not all.
+type Pixel = (*const u8, *mut u8, [usize; 2]);
 
 impl Walk {
     /// The walk from the pixel with this number on, for channels from `first` on.
-    pub(super) fn of(s: &Sizes, number: usize, (image, to): (Image, Pixels), first: usize) -> Self {
+    pub(super) fn of(
+        s: &Sizes,
+        number: usize,
+        (image, to): (Image, Pixels),
+        first: usize,
+        clip: Option<Clip>,
+    ) -> Self {
         let (n, y, x) = (number / (s.oh * s.ow), number / s.ow % s.oh, number % s.ow);
         let (row, column) = (s.sh * image.row, s.sw * image.column);
         let window = n * image.whole + y * row + x * column;
@@ -75,14 +118,15 @@ impl Walk {
             row,
             whole: image.whole,
             pixel: to.pixel,
+            clip,
+            meets: clip.map_or([0; 2], |clip| clip.meets(y)),
         }
     }
 
-    /// Returns the window and the results' place of this pixel, and steps to the next one; the last
-    /// one is returned again.
+    /// Returns this pixel, and steps to the next one; the last one is returned again.
     #[inline(always)]
-    fn next(&mut self) -> (*const u8, *mut u8) {
-        let this = (self.from, self.to);
+    fn next(&mut self) -> Pixel {
+        let this = (self.from, self.to, self.meets);
         if self.left == 0 {
             return this;
         }
@@ -99,6 +143,9 @@ impl Walk {
             self.y = 0;
             let back = self.oh * self.row;
             self.from = self.from.wrapping_sub(back).wrapping_add(self.whole);
+        }
+        if let (0, Some(clip)) = (self.x, &self.clip) {
+            self.meets = clip.meets(self.y);
         }
         this
     }
