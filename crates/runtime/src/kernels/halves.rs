@@ -6,6 +6,8 @@ use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 use super::combiner::Combiner;
 #[cfg(target_arch = "x86_64")]
+mod keys;
+#[cfg(target_arch = "x86_64")]
 mod vectors;
 
 #[cfg(target_arch = "x86_64")]
@@ -135,6 +137,9 @@ pub(super) unsafe fn pairs(brain: bool, pair: Pair, n: usize, [a, b]: [Operand; 
     // SAFETY: all have `n` elements.
     unsafe {
         use vectors::pairs;
+        if !brain && isa() == Isa::Avx2 && keys::knows(pair, &[a, b]) {
+            return keys::pairs(pair, n, [a, b], to);
+        }
         dispatch_narrowing!(
             brain,
             pairs(pair: Pair, n: usize, a: Operand, b: Operand, to: *mut u8)
