@@ -173,6 +173,34 @@ pub(super) unsafe fn combined(
     let _ = (brain, fold, combiner, n, x, sums);
 }
 
+/// Combines the elements of each of `n` columns of some rows, which begin at distances from `x`, with
+/// the column's sum, one row after the other.
+///
+/// # Safety
+/// The processor is [`known`]; all rows have `n` elements, [`COLUMNS`] at least, and there are as many
+/// sums.
+pub(super) unsafe fn rows_combined(
+    brain: bool,
+    combiner: Combiner,
+    rows: &[isize],
+    n: usize,
+    (x, sums): (*const u16, *mut f32),
+) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: all have `n` elements.
+    unsafe {
+        use vectors::rows_combined;
+        dispatch_narrowing!(
+            brain,
+            rows_combined(combiner: Combiner, rows: &[isize], n: usize, x: *const u16, sums: *mut f32)
+        );
+    }
+    let _ = (brain, combiner, rows, n, x, sums);
+}
+
+/// The fewest columns of [`rows_combined`].
+pub(super) const COLUMNS: usize = 32;
+
 /// The sums that a line is folded onto.
 pub(super) const FOLDED: usize = 64;
 

@@ -152,20 +152,70 @@ pub unsafe fn combined<S: Narrowing, const BRAIN: bool>(
                     store_two::<S, BRAIN>([all[k], all[k + 1]], sums.add(k * S::LANES));
                 }
             }
-            let mut i = whole;
-            while i + S::LANES <= n {
-                let element = S::widened::<BRAIN>(x.add(i));
-                S::load(sums_of(i)).$op(element).store(sums_of(i));
-                i += S::LANES;
-            }
-            if i < n {
-                let element = S::widened_part::<BRAIN>(x.add(i), n - i);
-                let sum = S::load_part(sums_of(i), n - i).$op(element);
-                sum.store_part(sums_of(i), n - i);
+            if n - whole >= S::LANES {
+                // The last vector overlaps the one before: its sums are read before that one's are
+                // written.
+                let last = n - S::LANES;
+                let element = S::widened::<BRAIN>(x.add(last));
+                let end = S::load(sums_of(last)).$op(element);
+                let mut i = whole;
+                while i < last {
+                    let element = S::widened::<BRAIN>(x.add(i));
+                    S::load(sums_of(i)).$op(element).store(sums_of(i));
+                    i += S::LANES;
+                }
+                end.store(sums_of(last));
+            } else if whole < n {
+                let element = S::widened_part::<BRAIN>(x.add(whole), n - whole);
+                let sum = S::load_part(sums_of(whole), n - whole).$op(element);
+                sum.store_part(sums_of(whole), n - whole);
             }
         }};
     }
     // SAFETY: `x` has `n` elements; sums as many, or those that are folded onto.
+    unsafe {
+        match combiner {
+            Combiner::Product => each!(mul),
+            Combiner::Max => each!(max),
+            Combiner::Min => each!(min),
+            _ => each!(add),
+        }
+    }
+}
+
+/// See [`super::rows_combined`].
+#[inline(always)]
+pub unsafe fn rows_combined<S: Narrowing, const BRAIN: bool>(
+    combiner: Combiner,
+    rows: &[isize],
+    n: usize,
+    x: *const u16,
+    sums: *mut f32,
+) {
+    let width = 2 * S::LANES;
+    macro_rules! each {
+        ($op:ident) => {{
+            let mut i = 0;
+            // The last ones overlap those before, whose sums are not written yet.
+            let last = n - width;
+            let mut end = load_two::<S, BRAIN>(sums.add(last));
+            for &row in rows {
+                let [a, b] = S::widened_two::<BRAIN>(x.offset(row).add(last));
+                end = [end[0].$op(a), end[1].$op(b)];
+            }
+            while i < last {
+                let mut both = load_two::<S, BRAIN>(sums.add(i));
+                for &row in rows {
+                    let [a, b] = S::widened_two::<BRAIN>(x.offset(row).add(i));
+                    both = [both[0].$op(a), both[1].$op(b)];
+                }
+                store_two::<S, BRAIN>(both, sums.add(i));
+                i += width;
+            }
+            store_two::<S, BRAIN>(end, sums.add(last));
+        }};
+    }
+    // SAFETY: every row and the sums have `n` elements, which are two vectors at least.
     unsafe {
         match combiner {
             Combiner::Product => each!(mul),
@@ -189,8 +239,20 @@ pub unsafe fn running<S: Narrowing, const BRAIN: bool>(
     unsafe {
         let mut lines = [[0u16; LANES]; 2];
         // Several vectors at a time: each step waits for the one before.
-        let several = n / (MANY * S::LANES) * MANY * S::LANES;
-        for i in (0..several).step_by(MANY * S::LANES) {
+        let wide = MANY * S::LANES;
+        if n >= wide && !n.is_multiple_of(wide) {
+            // The last ones overlap those before, with their sums as they were.
+            let (last, mut own) = (n - wide, [0.0f32; MANY * LANES]);
+            std::ptr::copy_nonoverlapping(sums.add(last), own.as_mut_ptr(), wide);
+            side_by_side::<S, BRAIN>(r, x.add(last), own.as_mut_ptr(), y.add(last));
+            for i in (0..last).step_by(wide) {
+                side_by_side::<S, BRAIN>(r, x.add(i), sums.add(i), y.add(i));
+            }
+            std::ptr::copy_nonoverlapping(own.as_ptr(), sums.add(last), wide);
+            return;
+        }
+        let several = n / wide * wide;
+        for i in (0..several).step_by(wide) {
             side_by_side::<S, BRAIN>(r, x.add(i), sums.add(i), y.add(i));
         }
         for i in (several..n).step_by(S::LANES) {

@@ -13,6 +13,7 @@ use super::taps::{apart_by, typed};
 use super::{Op, Plan, WINDOW_STEP, combine, register};
 use crate::context::RxContext;
 use crate::kernels::combiner::Combiner;
+use crate::kernels::halves;
 use crate::kernels::kinds::{Kind, Sum};
 use crate::kernels::scratch::Scratch;
 use crate::threads::{Grain, Share};
@@ -55,6 +56,8 @@ pub(super) struct Windows {
     piece: usize,
     /// Whether lines are copied.
     brought: bool,
+    /// Narrow floats that are met once each: they are widened in registers.
+    once: bool,
     /// The elements of a line, and of those with one remainder.
     line: usize,
     part: usize,
@@ -66,6 +69,9 @@ pub(super) struct Windows {
     other: Option<Other>,
 }
 
+/// Rows of narrow floats that are combined with the sums at once: caches are asked for few lines at a
+/// time.
+const TOGETHER: usize = 8;
 /// The bytes of the largest vectors.
 const VECTOR: usize = 64;
 
@@ -105,6 +111,7 @@ impl Windows {
             step,
             piece,
             brought: step > 1 || register(kind) != kind,
+            once: false,
             line: 0,
             part: 0,
             pitched: None,
@@ -120,6 +127,14 @@ impl Windows {
         if windows.pitched.is_none() {
             windows.divide(&places, NEAR);
         }
+        windows.once = step == 1
+            && register(kind) != kind
+            && halves::known()
+            && windows.other.is_none()
+            && windows.pitched.is_none()
+            && windows.piece >= halves::COLUMNS
+            && windows.widest().1 == 0;
+        windows.brought &= !windows.once;
         if windows.brought {
             let (_, span) = windows.widest();
             let room = windows.room_for(size);
@@ -270,6 +285,21 @@ impl Windows {
         // says, and `sums` room for `n`.
         unsafe {
             let from = p.data[0].cast::<u8>().offset(at * kind.size() as isize);
+            if self.once {
+                let sums = sums.cast::<f32>();
+                std::slice::from_raw_parts_mut(sums, n).fill(f32::from_bits(start as u32));
+                let (brain, from) = (kind == Kind::BF16, from.cast::<u16>());
+                for taps in self.chunks.iter().flat_map(|c| c.taps.chunks(TOGETHER)) {
+                    if n >= halves::COLUMNS {
+                        halves::rows_combined(brain, p.combiner, taps, n, (from, sums));
+                        continue;
+                    }
+                    for &tap in taps {
+                        halves::combined(brain, false, p.combiner, n, from.offset(tap), sums);
+                    }
+                }
+                return;
+            }
             let mut done = 0;
             for (k, chunk) in self.chunks.iter().enumerate() {
                 let mut from = from;

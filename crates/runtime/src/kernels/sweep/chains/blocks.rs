@@ -41,10 +41,6 @@ pub unsafe fn chained<S: Narrowing>(
     // SAFETY: only the place of the numbers is asked for.
     let slots = unsafe { &raw mut (*room.as_mut_ptr()).0 }.cast::<Slot>();
     let mut places: Places = [null(); SLOTS];
-    // All that is read and written is bfloat16, whose even and odd elements may lie apart: a
-    // number is at the same place in all slots.
-    let mut lie = sources.iter().filter(|s| !s.one);
-    let turns = S::TURNS && kind == Kind::BF16 && lie.all(|s| s.kind == Kind::BF16);
     // Values that are one number for all elements, a bit for each.
     let mut fixed = 0u32;
     let first = n.min(WIDE).next_multiple_of(group);
@@ -64,6 +60,14 @@ pub unsafe fn chained<S: Narrowing>(
     }
     let steps = chain.steps();
     let last = steps.len().saturating_sub(1);
+    // All that is read and written is bfloat16, whose even and odd elements may lie apart: a
+    // number is at the same place in all slots. Functions may choose how they compute by the numbers
+    // that are in a vector together, which then are those of the reference.
+    let mut lie = sources.iter().filter(|s| !s.one);
+    let turns = S::TURNS
+        && kind == Kind::BF16
+        && lie.all(|s| s.kind == Kind::BF16)
+        && !steps.iter().any(|s| is_function(s.op));
     // The first part is the longest.
     let again = chain.again(fixed);
     // Fewer elements than a group has are copied to lines of their own: the result may lie where an
