@@ -114,8 +114,7 @@ pub(super) unsafe fn pairs(pair: Pair, n: usize, operands: [Operand; 2], to: *mu
 /// A row of results of `SIZE` bytes.
 #[inline(always)]
 unsafe fn row<const SIZE: usize>(pair: Pair, n: usize, operands: [Operand; 2], to: *mut u8) {
-    // SAFETY: operands have `n` elements or one, and the result has `n`. The last vector overlaps the
-    // one before: it is read before that is written, as the result may lie where an operand does.
+    // SAFETY: operands have `n` elements or one, and the result has `n`.
     unsafe {
         let mut lines = [[0u16; LANES]; 2];
         let mut at = [std::ptr::null::<u16>(); 2];
@@ -133,6 +132,21 @@ unsafe fn row<const SIZE: usize>(pair: Pair, n: usize, operands: [Operand; 2], t
                 at[k] = lines[k].as_ptr();
             }
         }
+        whole::<SIZE>(pair, n, (at, steps), to);
+    }
+}
+
+/// [`row`] of operands that are whole vectors, with steps from one to the next.
+#[inline(always)]
+unsafe fn whole<const SIZE: usize>(
+    pair: Pair,
+    n: usize,
+    (at, steps): ([*const u16; 2], [usize; 2]),
+    to: *mut u8,
+) {
+    // SAFETY: as for [`row`]. The last vector overlaps the one before: it is read before that is
+    // written, as the result may lie where an operand does.
+    unsafe {
         if n < LANES {
             let mut made = [0u8; 2 * LANES];
             let (a, b) = (read(at[0]), read(at[1]));

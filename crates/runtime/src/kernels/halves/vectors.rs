@@ -241,15 +241,7 @@ pub unsafe fn running<S: Narrowing, const BRAIN: bool>(
         // Several vectors at a time: each step waits for the one before.
         let wide = MANY * S::LANES;
         if n >= wide && !n.is_multiple_of(wide) {
-            // The last ones overlap those before, with their sums as they were.
-            let (last, mut own) = (n - wide, [0.0f32; MANY * LANES]);
-            std::ptr::copy_nonoverlapping(sums.add(last), own.as_mut_ptr(), wide);
-            side_by_side::<S, BRAIN>(r, x.add(last), own.as_mut_ptr(), y.add(last));
-            for i in (0..last).step_by(wide) {
-                side_by_side::<S, BRAIN>(r, x.add(i), sums.add(i), y.add(i));
-            }
-            std::ptr::copy_nonoverlapping(own.as_ptr(), sums.add(last), wide);
-            return;
+            return overlapping::<S, BRAIN>(r, n, x, sums, y);
         }
         let several = n / wide * wide;
         for i in (0..several).step_by(wide) {
@@ -272,6 +264,29 @@ pub unsafe fn running<S: Narrowing, const BRAIN: bool>(
             }
             sum.store_part(sums.add(i), left);
         }
+    }
+}
+
+/// [`running`] for a number of lines that [`MANY`] vectors do not divide: the last ones overlap those
+/// before, with their sums as they were.
+#[inline(always)]
+unsafe fn overlapping<S: Narrowing, const BRAIN: bool>(
+    r: Running,
+    n: usize,
+    x: *const u16,
+    sums: *mut f32,
+    y: *mut u16,
+) {
+    let wide = MANY * S::LANES;
+    // SAFETY: there are so many lines at least.
+    unsafe {
+        let (last, mut own) = (n - wide, [0.0f32; MANY * LANES]);
+        std::ptr::copy_nonoverlapping(sums.add(last), own.as_mut_ptr(), wide);
+        side_by_side::<S, BRAIN>(r, x.add(last), own.as_mut_ptr(), y.add(last));
+        for i in (0..last).step_by(wide) {
+            side_by_side::<S, BRAIN>(r, x.add(i), sums.add(i), y.add(i));
+        }
+        std::ptr::copy_nonoverlapping(own.as_ptr(), sums.add(last), wide);
     }
 }
 

@@ -257,6 +257,29 @@ unsafe fn narrow<T: Copy + Ord, const GREATEST: bool>(x: *const T, n: usize, las
     place_of(piece, best, last).map_or(-1, |i| (from + i) as i64)
 }
 
+/// Writes the keys of `n` narrow floats, one at least; returns the bits of the greatest magnitude, and
+/// the best key.
+#[inline(always)]
+unsafe fn keys_of<const GREATEST: bool>(x: *const u16, n: usize, keys: *mut i16) -> (i16, i16) {
+    // SAFETY: there are `n` elements, and room for as many keys.
+    unsafe {
+        let (mut most, mut best) = (0, if GREATEST { i16::MIN } else { i16::MAX });
+        for i in 0..n {
+            let bits = *x.add(i);
+            let size = (bits & 0x7fff) as i16;
+            let key = if bits as i16 >= 0 { size } else { -size };
+            *keys.add(i) = key;
+            most = size.max(most);
+            best = if GREATEST {
+                key.max(best)
+            } else {
+                key.min(best)
+            };
+        }
+        (most, best)
+    }
+}
+
 /// Like [`alone`], for narrow floats, infinity among which has the given bits: their bits, with the
 /// signs of numbers and not beside them, are integers in the same order, zeros of both signs the same.
 /// `None` where one is unordered.
@@ -270,36 +293,20 @@ unsafe fn by_bits<const GREATEST: bool>(
     let mut held = MaybeUninit::<[i16; PIECE]>::uninit();
     let keys = held.as_mut_ptr().cast::<i16>();
     let mut found: Option<(i16, usize)> = None;
-    // SAFETY: there are `n` elements, and the keys are those of a piece.
-    unsafe {
-        let key = |at: usize| {
-            let bits = x.add(at).read();
-            let size = (bits & 0x7fff) as i16;
-            (size, if bits as i16 >= 0 { size } else { -size })
-        };
-        for first in (0..n).step_by(PIECE) {
-            let count = (n - first).min(PIECE);
-            let (mut most, mut best) = (0, key(first).1);
-            for i in 0..count {
-                let (size, key) = key(first + i);
-                *keys.add(i) = key;
-                most = size.max(most);
-                best = if GREATEST {
-                    key.max(best)
-                } else {
-                    key.min(best)
-                };
-            }
-            if most > infinite {
-                return None;
-            }
-            if found.is_some_and(|f| keeps(f.0, best, GREATEST, last)) {
-                continue;
-            }
-            let piece = std::slice::from_raw_parts(keys.cast_const(), count);
-            let place = place_of(piece, best, last);
-            found = Some((best, first + place.unwrap_or(0)));
+    for first in (0..n).step_by(PIECE) {
+        let count = (n - first).min(PIECE);
+        // SAFETY: there are `n` elements, and the keys are those of a piece.
+        let (most, best) = unsafe { keys_of::<GREATEST>(x.add(first), count, keys) };
+        if most > infinite {
+            return None;
         }
+        if found.is_some_and(|f| keeps(f.0, best, GREATEST, last)) {
+            continue;
+        }
+        // SAFETY: so many keys were written.
+        let piece = unsafe { std::slice::from_raw_parts(keys.cast_const(), count) };
+        let place = place_of(piece, best, last);
+        found = Some((best, first + place.unwrap_or(0)));
     }
     Some(found.map_or(-1, |f| f.1 as i64))
 }

@@ -357,12 +357,13 @@ unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32)
         }
         let len = (n - first).min(p.piece);
         let place = row * n + first;
+        if let Some(input) = p.converted(&here, &steps) {
+            // SAFETY: as below; elements side by side are as many numbers.
+            unsafe { bytes::rows(input, 0, (1, len), p.v.out.add(place)) };
+            continue;
+        }
         // SAFETY: tasks are strips of the result, and `room` has what the plan says.
         unsafe {
-            if let Some(input) = p.converted(&here, &steps) {
-                bytes::rows(input, 0, (1, len), p.v.out.add(place));
-                continue;
-            }
             p.read::<S>(&mut s, &here, &steps, len, alone);
             if !p.lead.is_empty() {
                 uniform::once(p, &mut s, if alone { 1 } else { len });

@@ -286,19 +286,8 @@ impl Windows {
         unsafe {
             let from = p.data[0].cast::<u8>().offset(at * kind.size() as isize);
             if self.once {
-                let sums = sums.cast::<f32>();
-                std::slice::from_raw_parts_mut(sums, n).fill(f32::from_bits(start as u32));
-                let (brain, from) = (kind == Kind::BF16, from.cast::<u16>());
-                for taps in self.chunks.iter().flat_map(|c| c.taps.chunks(TOGETHER)) {
-                    if n >= halves::COLUMNS {
-                        halves::rows_combined(brain, p.combiner, taps, n, (from, sums));
-                        continue;
-                    }
-                    for &tap in taps {
-                        halves::combined(brain, false, p.combiner, n, from.offset(tap), sums);
-                    }
-                }
-                return;
+                let start = f32::from_bits(start as u32);
+                return self.sums_of_once(p, from.cast(), (n, start), sums.cast());
             }
             let mut done = 0;
             for (k, chunk) in self.chunks.iter().enumerate() {
@@ -320,6 +309,32 @@ impl Windows {
                 done += others.len();
                 let with = (by.at(p, other), others);
                 pairs::typed(how, by, (from, &chunk.taps), with, n, start, sums);
+            }
+        }
+    }
+}
+
+impl Windows {
+    /// [`Windows::sums`] of narrow floats that are met once each.
+    unsafe fn sums_of_once(
+        &self,
+        p: &Plan<'_>,
+        from: *const u16,
+        (n, start): (usize, f32),
+        sums: *mut f32,
+    ) {
+        let brain = p.out_kind == Kind::BF16;
+        // SAFETY: the elements that taps name lie in the input, and there are `n` sums.
+        unsafe {
+            std::slice::from_raw_parts_mut(sums, n).fill(start);
+            for taps in self.chunks.iter().flat_map(|c| c.taps.chunks(TOGETHER)) {
+                if n >= halves::COLUMNS {
+                    halves::rows_combined(brain, p.combiner, taps, n, (from, sums));
+                    continue;
+                }
+                for &tap in taps {
+                    halves::combined(brain, false, p.combiner, n, from.offset(tap), sums);
+                }
             }
         }
     }
