@@ -235,14 +235,15 @@ pub unsafe fn running<S: Narrowing, const BRAIN: bool>(
     sums: *mut f32,
     y: *mut u16,
 ) {
+    // Several vectors at a time: each step waits for the one before.
+    let wide = MANY * S::LANES;
+    if n >= wide && !n.is_multiple_of(wide) {
+        // SAFETY: all have `n` lines.
+        return unsafe { overlapping::<S, BRAIN>(r, n, x, sums, y) };
+    }
+    let mut lines = [[0u16; LANES]; 2];
     // SAFETY: all have `n` lines; those that are left have vectors of their own.
     unsafe {
-        let mut lines = [[0u16; LANES]; 2];
-        // Several vectors at a time: each step waits for the one before.
-        let wide = MANY * S::LANES;
-        if n >= wide && !n.is_multiple_of(wide) {
-            return overlapping::<S, BRAIN>(r, n, x, sums, y);
-        }
         let several = n / wide * wide;
         for i in (0..several).step_by(wide) {
             side_by_side::<S, BRAIN>(r, x.add(i), sums.add(i), y.add(i));

@@ -281,14 +281,16 @@ impl Windows {
         sums: *mut u8,
     ) {
         let (kind, wide) = (p.out_kind, register(p.out_kind));
+        // SAFETY: the row begins in the input.
+        let from = unsafe { p.data[0].cast::<u8>().offset(at * kind.size() as isize) };
+        if self.once {
+            let start = f32::from_bits(start as u32);
+            // SAFETY: as below.
+            return unsafe { self.sums_of_once(p, from.cast(), (n, start), sums.cast()) };
+        }
         // SAFETY: the elements that taps name lie in the input, `room` has what `Windows::room`
         // says, and `sums` room for `n`.
         unsafe {
-            let from = p.data[0].cast::<u8>().offset(at * kind.size() as isize);
-            if self.once {
-                let start = f32::from_bits(start as u32);
-                return self.sums_of_once(p, from.cast(), (n, start), sums.cast());
-            }
             let mut done = 0;
             for (k, chunk) in self.chunks.iter().enumerate() {
                 let mut from = from;
