@@ -6,6 +6,8 @@ use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 use super::combiner::Combiner;
 #[cfg(target_arch = "x86_64")]
+mod keys;
+#[cfg(target_arch = "x86_64")]
 mod vectors;
 
 #[cfg(target_arch = "x86_64")]
@@ -135,6 +137,9 @@ pub(super) unsafe fn pairs(brain: bool, pair: Pair, n: usize, [a, b]: [Operand; 
     // SAFETY: all have `n` elements.
     unsafe {
         use vectors::pairs;
+        if !brain && isa() == Isa::Avx2 && keys::knows(pair, &[a, b]) {
+            return keys::pairs(pair, n, [a, b], to);
+        }
         dispatch_narrowing!(
             brain,
             pairs(pair: Pair, n: usize, a: Operand, b: Operand, to: *mut u8)
@@ -167,6 +172,34 @@ pub(super) unsafe fn combined(
     }
     let _ = (brain, fold, combiner, n, x, sums);
 }
+
+/// Combines the elements of each of `n` columns of some rows, which begin at distances from `x`, with
+/// the column's sum, one row after the other.
+///
+/// # Safety
+/// The processor is [`known`]; all rows have `n` elements, [`COLUMNS`] at least, and there are as many
+/// sums.
+pub(super) unsafe fn rows_combined(
+    brain: bool,
+    combiner: Combiner,
+    rows: &[isize],
+    n: usize,
+    (x, sums): (*const u16, *mut f32),
+) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: all have `n` elements.
+    unsafe {
+        use vectors::rows_combined;
+        dispatch_narrowing!(
+            brain,
+            rows_combined(combiner: Combiner, rows: &[isize], n: usize, x: *const u16, sums: *mut f32)
+        );
+    }
+    let _ = (brain, combiner, rows, n, x, sums);
+}
+
+/// The fewest columns of [`rows_combined`].
+pub(super) const COLUMNS: usize = 32;
 
 /// The sums that a line is folded onto.
 pub(super) const FOLDED: usize = 64;

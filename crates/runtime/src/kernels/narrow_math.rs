@@ -65,32 +65,36 @@ mod strips {
         x: *const u16,
         y: *mut u16,
     ) {
-        // Fewer than a vector are computed in lines of their own.
-        let mut lines = [[0u16; LANES]; 2];
+        // Fewer than two vectors are computed in lines of their own.
+        let mut lines = [[0u16; 2 * LANES]; 2];
         let (mut given, mut made) = (x, y);
-        if n < S::LANES {
+        let width = 2 * S::LANES;
+        if n < width {
             // SAFETY: `x` has `n` elements, fewer than a line.
             unsafe { std::ptr::copy_nonoverlapping(x, lines[0].as_mut_ptr(), n) };
             (given, made) = (lines[0].as_ptr(), lines[1].as_mut_ptr());
         }
-        let count = n.max(S::LANES);
+        let count = n.max(width);
         macro_rules! each {
             (|$v:ident| $value:expr) => {{
                 let mut i = 0;
                 while i < count {
-                    // The last vector overlaps the one before: operands are not overwritten.
-                    let at = i.min(count - S::LANES);
+                    // The last vectors overlap those before: operands are not overwritten.
+                    let at = i.min(count - width);
                     let (from, to) = (given.add(at), made.add(at));
-                    let $v = match brain {
-                        true => S::widened::<true>(from),
-                        false => S::widened::<false>(from),
+                    let both = match brain {
+                        true => S::widened_two::<true>(from),
+                        false => S::widened_two::<false>(from),
                     };
-                    let value = $value;
+                    let $v = both[0];
+                    let first = $value;
+                    let $v = both[1];
+                    let values = [first, $value];
                     match brain {
-                        true => value.narrow::<true>(to),
-                        false => value.narrow::<false>(to),
+                        true => S::narrow_two::<true>(values, to),
+                        false => S::narrow_two::<false>(values, to),
                     }
-                    i += S::LANES;
+                    i += width;
                 }
             }};
         }
@@ -115,7 +119,7 @@ mod strips {
                 // No other is known.
                 _ => {}
             }
-            if n < S::LANES {
+            if n < width {
                 std::ptr::copy_nonoverlapping(lines[1].as_ptr(), y, n);
             }
         }

@@ -21,6 +21,75 @@ pub(super) unsafe trait Narrowing: Simd {
     unsafe fn rounded<const BRAIN: bool>(self) -> Self;
     /// [`Narrowing::narrow`] and [`Narrowing::rounded`] at once.
     unsafe fn put<const BRAIN: bool>(self, to: *mut u16) -> Self;
+    /// Reads the elements of two vectors, in an order of lanes that [`Narrowing::narrow_two`],
+    /// [`Narrowing::exact_two`] and [`Narrowing::test_two`] turn back. Unless
+    /// [`Narrowing::TURNS`] says otherwise of bfloat16, it is that of the elements.
+    #[inline(always)]
+    unsafe fn widened_two<const BRAIN: bool>(from: *const u16) -> [Self; 2] {
+        // SAFETY: as many elements can be read.
+        unsafe {
+            [
+                Self::widened::<BRAIN>(from),
+                Self::widened::<BRAIN>(from.add(Self::LANES)),
+            ]
+        }
+    }
+    /// Writes two vectors, each lane rounded to nearest even.
+    #[inline(always)]
+    unsafe fn narrow_two<const BRAIN: bool>(both: [Self; 2], to: *mut u16) {
+        // SAFETY: `to` has room for as many elements.
+        unsafe {
+            both[0].narrow::<BRAIN>(to);
+            both[1].narrow::<BRAIN>(to.add(Self::LANES));
+        }
+    }
+    /// [`Narrowing::narrow_two`] of vectors in the order of elements.
+    #[inline(always)]
+    unsafe fn put_two<const BRAIN: bool>(both: [Self; 2], to: *mut u16) {
+        // SAFETY: `to` has room for as many elements.
+        unsafe {
+            both[0].narrow::<BRAIN>(to);
+            both[1].narrow::<BRAIN>(to.add(Self::LANES));
+        }
+    }
+    /// [`Narrowing::narrow_two`] of what narrow floats can hold.
+    #[inline(always)]
+    unsafe fn exact_two<const BRAIN: bool>(both: [Self; 2], to: *mut u16) {
+        // SAFETY: `to` has room for as many elements.
+        unsafe { Self::narrow_two::<BRAIN>(both, to) };
+    }
+    /// [`Narrowing::rounded`] of two vectors, whatever the order of their lanes.
+    #[inline(always)]
+    unsafe fn rounded_two<const BRAIN: bool>(both: [Self; 2]) -> [Self; 2] {
+        // SAFETY: arithmetic of vectors.
+        unsafe { [both[0].rounded::<BRAIN>(), both[1].rounded::<BRAIN>()] }
+    }
+    /// [`Narrowing::test`] of two vectors.
+    #[inline(always)]
+    unsafe fn test_two<const BRAIN: bool, const PREDICATE: i32>(
+        a: [Self; 2],
+        b: [Self; 2],
+        to: *mut u8,
+    ) {
+        // SAFETY: `to` has room for as many truth values.
+        unsafe {
+            a[0].test::<PREDICATE>(b[0], to);
+            a[1].test::<PREDICATE>(b[1], to.add(Self::LANES));
+        }
+    }
+    /// Two vectors of bfloat16 are those of even and of odd places: both come of a register by one
+    /// instruction each, and go into one likewise.
+    const TURNS: bool = false;
+    /// Lanes in the order of elements, in that of [`Narrowing::widened_two`] for bfloat16.
+    #[inline(always)]
+    unsafe fn turned(both: [Self; 2]) -> [Self; 2] {
+        both
+    }
+    /// The inverse of [`Narrowing::turned`].
+    #[inline(always)]
+    unsafe fn returned(both: [Self; 2]) -> [Self; 2] {
+        both
+    }
     /// Writes whether each lane and that of `b` compare so (a predicate of comparisons in AVX), as
     /// truth values.
     unsafe fn test<const PREDICATE: i32>(self, b: Self, to: *mut u8);
@@ -113,6 +182,132 @@ unsafe impl Narrowing for Avx2 {
         }
     }
 
+    const TURNS: bool = true;
+
+    #[inline(always)]
+    unsafe fn widened_two<const BRAIN: bool>(from: *const u16) -> [Self; 2] {
+        // SAFETY: sixteen elements can be read.
+        unsafe {
+            if !BRAIN {
+                return [
+                    Self::widened::<false>(from),
+                    Self::widened::<false>(from.add(8)),
+                ];
+            }
+            let all = _mm256_loadu_si256(from.cast());
+            let odd = _mm256_and_si256(all, _mm256_set1_epi32(!0xffff));
+            let even = _mm256_slli_epi32::<16>(all);
+            [
+                Avx2(_mm256_castsi256_ps(even)),
+                Avx2(_mm256_castsi256_ps(odd)),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn narrow_two<const BRAIN: bool>(both: [Self; 2], to: *mut u16) {
+        // SAFETY: `to` has room for sixteen elements.
+        unsafe {
+            if !BRAIN {
+                both[0].narrow::<false>(to);
+                return both[1].narrow::<false>(to.add(8));
+            }
+            let [even, odd] = brains_of(both);
+            let all = _mm256_blend_epi16::<0xaa>(_mm256_srli_epi32::<16>(even), odd);
+            _mm256_storeu_si256(to.cast(), all);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn put_two<const BRAIN: bool>(both: [Self; 2], to: *mut u16) {
+        // SAFETY: `to` has room for sixteen elements.
+        unsafe {
+            if !BRAIN {
+                return Self::narrow_two::<false>(both, to);
+            }
+            let [a, b] = brains_of(both);
+            let (a, b) = (_mm256_srli_epi32::<16>(a), _mm256_srli_epi32::<16>(b));
+            let all = _mm256_permute4x64_epi64::<0xd8>(_mm256_packus_epi32(a, b));
+            _mm256_storeu_si256(to.cast(), all);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn exact_two<const BRAIN: bool>(both: [Self; 2], to: *mut u16) {
+        // SAFETY: `to` has room for sixteen elements.
+        unsafe {
+            if !BRAIN {
+                return Self::narrow_two::<false>(both, to);
+            }
+            let [even, odd] = [
+                _mm256_castps_si256(both[0].0),
+                _mm256_castps_si256(both[1].0),
+            ];
+            let all = _mm256_or_si256(_mm256_srli_epi32::<16>(even), odd);
+            _mm256_storeu_si256(to.cast(), all);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn rounded_two<const BRAIN: bool>(both: [Self; 2]) -> [Self; 2] {
+        // SAFETY: arithmetic of vectors.
+        unsafe {
+            if !BRAIN {
+                return [both[0].rounded::<false>(), both[1].rounded::<false>()];
+            }
+            let [a, b] = brains_of(both);
+            let high = _mm256_set1_epi32(!0xffff);
+            [
+                Avx2(_mm256_castsi256_ps(_mm256_and_si256(a, high))),
+                Avx2(_mm256_castsi256_ps(_mm256_and_si256(b, high))),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn test_two<const BRAIN: bool, const PREDICATE: i32>(
+        a: [Self; 2],
+        b: [Self; 2],
+        to: *mut u8,
+    ) {
+        // SAFETY: `to` has room for sixteen truth values.
+        unsafe {
+            let one = _mm256_castps_si256(_mm256_cmp_ps::<PREDICATE>(a[0].0, b[0].0));
+            let two = _mm256_castps_si256(_mm256_cmp_ps::<PREDICATE>(a[1].0, b[1].0));
+            let all = match BRAIN {
+                true => _mm256_blend_epi16::<0xaa>(one, two),
+                false => _mm256_permute4x64_epi64::<0xd8>(_mm256_packs_epi32(one, two)),
+            };
+            let (low, high) = (
+                _mm256_castsi256_si128(all),
+                _mm256_extracti128_si256::<1>(all),
+            );
+            let truths = _mm_and_si128(_mm_packs_epi16(low, high), _mm_set1_epi8(1));
+            _mm_storeu_si128(to.cast(), truths);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn turned(both: [Self; 2]) -> [Self; 2] {
+        let (even, odd) = Self::unzip(both[0], both[1]);
+        [even, odd]
+    }
+
+    #[inline(always)]
+    unsafe fn returned(both: [Self; 2]) -> [Self; 2] {
+        // SAFETY: arithmetic of vectors.
+        unsafe {
+            let (low, high) = (
+                _mm256_unpacklo_ps(both[0].0, both[1].0),
+                _mm256_unpackhi_ps(both[0].0, both[1].0),
+            );
+            [
+                Avx2(_mm256_permute2f128_ps::<0x20>(low, high)),
+                Avx2(_mm256_permute2f128_ps::<0x31>(low, high)),
+            ]
+        }
+    }
+
     #[inline(always)]
     unsafe fn truths(from: *const u8) -> Self {
         // SAFETY: eight bytes can be read.
@@ -139,6 +334,34 @@ unsafe fn brain(x: __m256) -> __m256i {
         let lost = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
         let nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(x, x));
         _mm256_blendv_epi8(rounded, lost, nan)
+    }
+}
+
+/// The nearest bfloat16 of each lane, in its high bits; the low ones are anything.
+#[inline(always)]
+unsafe fn brains_of(both: [Avx2; 2]) -> [__m256i; 2] {
+    // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
+    unsafe {
+        let (a, b) = (both[0].0, both[1].0);
+        // One comparison for both: a NaN is rare.
+        if _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_UNORD_Q>(a, b)) != 0 {
+            return [
+                _mm256_slli_epi32::<16>(brain(a)),
+                _mm256_slli_epi32::<16>(brain(b)),
+            ];
+        }
+        [nearest(a), nearest(b)]
+    }
+}
+
+/// [`brains_of`] a vector without a NaN.
+#[inline(always)]
+unsafe fn nearest(x: __m256) -> __m256i {
+    // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
+    unsafe {
+        let bits = _mm256_castps_si256(x);
+        let even = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
+        _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), even)
     }
 }
 

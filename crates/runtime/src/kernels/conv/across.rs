@@ -5,7 +5,7 @@
 //! nine weights are in sixteen registers. That all rows are read from left to right is what processors
 //! foresee. With a step of two, neighbouring columns are sorted in registers.
 
-use super::vectors::{put, within};
+use super::vectors::{put, spread3, within};
 use super::{RxConv2dF32, Sizes};
 use crate::kernels::gemm::epilogue::Line;
 use crate::kernels::simd::{Isa, Simd, isa};
@@ -75,10 +75,52 @@ unsafe fn plane<S: Simd, const STEP: usize>(
 ) {
     let x = v.x.wrapping_add((image * s.c + channel) * s.h * s.w);
     // SAFETY: image and channel are the convolution's, whose arrays have its sizes.
+    let full = unsafe { s.target(v, image, channel, 0) };
+    // SAFETY: the instruction set is enabled.
+    let inside = unsafe { edges::<S, STEP>(s) };
+    for m in 0..s.og {
+        let weight = v.weight.wrapping_add((channel * s.og + m) * 9);
+        // SAFETY: there are a row of the output and nine weights for each output channel.
+        let (weights, mut to) = unsafe { (spread3::<S>(weight), full.line::<S>(m)) };
+        // SAFETY: the instruction set is enabled.
+        let start = unsafe { to.start() };
+        let mut oy = 0;
+        while oy < s.oh {
+            let first = (oy * STEP) as isize - s.pt;
+            let mut there = 0;
+            for i in 0..3 + 3 * STEP {
+                let y = first + i as isize;
+                there |= u32::from(y >= 0 && y < s.h as isize) << i;
+            }
+            let rows = Rows {
+                x: x.wrapping_offset(first * s.w as isize - s.pl),
+                there,
+                weights,
+                start,
+                inside: &inside,
+            };
+            // As many rows at a time as read none that is not there.
+            let whole = |rows: usize| rows <= s.oh - oy && !there << (29 - (rows - 1) * STEP) == 0;
+            // SAFETY: the output has these rows, and of whole ones the image all windows' rows.
+            oy += unsafe {
+                match () {
+                    () if whole(4) => line::<S, STEP, 4, true>(s, &rows, oy, &to),
+                    () if whole(2) => line::<S, STEP, 2, true>(s, &rows, oy, &to),
+                    () => line::<S, STEP, 1, false>(s, &rows, oy, &to),
+                }
+            };
+        }
+    }
+}
+
+/// What lies in the image of the first vector of a row and of the last two.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the lanes out of memory.
+unsafe fn edges<S: Simd, const STEP: usize>(s: &Sizes) -> [Inside<S>; 3] {
+    let last = s.ow.div_ceil(S::LANES) - 1;
+    // SAFETY: the instruction set is enabled.
     unsafe {
-        let full = s.target(v, image, channel, 0);
         let mut inside = [[[S::lanes(0, 0); 2]; 3]; 3];
-        let last = s.ow.div_ceil(S::LANES) - 1;
         for (i, vector) in [0, last.saturating_sub(1), last].into_iter().enumerate() {
             let left = (vector * S::LANES * STEP) as isize - s.pl;
             for kx in 0..3 {
@@ -87,41 +129,7 @@ unsafe fn plane<S: Simd, const STEP: usize>(
                 }
             }
         }
-        for m in 0..s.og {
-            let weight = v.weight.add((channel * s.og + m) * 9);
-            let mut to = full.line::<S>(m);
-            let start = to.start();
-            let mut weights = [[start; 3]; 3];
-            for ky in 0..3 {
-                for kx in 0..3 {
-                    weights[ky][kx] = S::splat(*weight.add(ky * 3 + kx));
-                }
-            }
-            let mut oy = 0;
-            while oy < s.oh {
-                let first = (oy * STEP) as isize - s.pt;
-                let mut there = 0;
-                for i in 0..3 + 3 * STEP {
-                    let y = first + i as isize;
-                    there |= u32::from(y >= 0 && y < s.h as isize) << i;
-                }
-                let rows = Rows {
-                    x: x.wrapping_offset(first * s.w as isize - s.pl),
-                    there,
-                    weights,
-                    start,
-                    inside: &inside,
-                };
-                // As many rows at a time as read none that is not there.
-                let whole =
-                    |rows: usize| rows <= s.oh - oy && !there << (29 - (rows - 1) * STEP) == 0;
-                oy += match () {
-                    () if whole(4) => line::<S, STEP, 4, true>(s, &rows, oy, &to),
-                    () if whole(2) => line::<S, STEP, 2, true>(s, &rows, oy, &to),
-                    () => line::<S, STEP, 1, false>(s, &rows, oy, &to),
-                };
-            }
-        }
+        inside
     }
 }
 
@@ -175,36 +183,36 @@ unsafe fn vector<
 ) {
     let mut acc = [[rows.start; 1]; R];
     let mut row = rows.x.wrapping_add(ox * STEP);
-    // SAFETY: rows that are there lie in the image, and of them the lanes that are read.
-    unsafe {
-        // Not a loop: the sums of one that is not unrolled would be in memory.
-        macro_rules! rows {
-            ($($i:literal)*) => {$(
-                if $i < 3 + (R - 1) * STEP {
-                    if WHOLE || rows.there >> $i & 1 != 0 {
-                        let x = columns::<S, STEP, EDGE>(row, inside);
-                        // Sums of a row first: a sum of nine would wait for each of them.
-                        for r in 0..R {
-                            if $i >= r * STEP && $i < r * STEP + 3 {
-                                let w = &rows.weights[$i - r * STEP];
-                                let sum = w[2].fma(x[2], w[1].fma(x[1], w[0].mul(x[0])));
-                                acc[r][0] = acc[r][0].add(sum);
-                            }
+    // Not a loop: the sums of one that is not unrolled would be in memory.
+    macro_rules! rows {
+        ($($i:literal)*) => {$(
+            if $i < 3 + (R - 1) * STEP {
+                if WHOLE || rows.there >> $i & 1 != 0 {
+                    // SAFETY: the row is there, and the lanes that are read lie in the image.
+                    let x = unsafe { columns::<S, STEP, EDGE>(row, inside) };
+                    // Sums of a row first: a sum of nine would wait for each of them.
+                    for r in 0..R {
+                        if $i >= r * STEP && $i < r * STEP + 3 {
+                            let w = &rows.weights[$i - r * STEP];
+                            let sum = w[2].fma(x[2], w[1].fma(x[1], w[0].mul(x[0])));
+                            acc[r][0] = acc[r][0].add(sum);
                         }
-                        row = S::pinned(row, &mut acc[($i / STEP).min(R - 1)][0]);
                     }
-                    row = row.wrapping_add(s.w);
+                    // SAFETY: the instruction set is enabled.
+                    row = unsafe { S::pinned(row, &mut acc[($i / STEP).min(R - 1)][0]) };
                 }
-            )*};
-        }
-        rows!(0 1 2 3 4 5 6 7 8);
-        if STEP == 2 {
-            for sums in &mut acc {
-                sums[0] = sums[0].sifted();
+                row = row.wrapping_add(s.w);
             }
-        }
-        put(acc, s, at, to);
+        )*};
     }
+    rows!(0 1 2 3 4 5 6 7 8);
+    if STEP == 2 {
+        for sums in &mut acc {
+            sums[0] = sums[0].sifted();
+        }
+    }
+    // SAFETY: the output has these rows and columns.
+    unsafe { put(acc, s, at, to) };
 }
 
 /// The inputs of a vector of outputs, for each column of the window; with a step of two in the order

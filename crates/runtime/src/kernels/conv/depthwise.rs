@@ -3,7 +3,7 @@
 use super::across::{self, channel_across};
 use super::channels_last::channels_last;
 use super::twos::{channel_twos, in_twos};
-use super::vectors::{put, within};
+use super::vectors::{put, spread3, within};
 use super::{RxConv2dF32, SMALL_DEPTHWISE, Sizes, flat, lanes};
 use crate::context::RxContext;
 use crate::kernels::gemm::epilogue::Line;
@@ -174,22 +174,6 @@ impl Ahead {
             line = line.wrapping_add(16);
         }
         self.at = end;
-    }
-}
-
-/// The weights of a window of 3 by 3, each in all lanes.
-#[inline(always)]
-#[allow(clippy::needless_range_loop)] // Indices keep the weights out of memory.
-unsafe fn spread3<S: Simd>(weight: *const f32) -> [[S; 3]; 3] {
-    // SAFETY: `weight` has nine floats.
-    unsafe {
-        let mut w = [[S::splat(0.0); 3]; 3];
-        for ky in 0..3 {
-            for kx in 0..3 {
-                w[ky][kx] = S::splat(*weight.add(ky * 3 + kx));
-            }
-        }
-        w
     }
 }
 

@@ -12,6 +12,22 @@ pub(super) unsafe fn within<S: Simd>(s: &Sizes, column: isize) -> S::Lanes {
     unsafe { S::lanes((-column).clamp(0, end) as usize, end as usize) }
 }
 
+/// The weights of a window of 3 by 3, each in all lanes.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the weights out of memory.
+pub(super) unsafe fn spread3<S: Simd>(weight: *const f32) -> [[S; 3]; 3] {
+    // SAFETY: `weight` has nine floats.
+    unsafe {
+        let mut w = [[S::splat(0.0); 3]; 3];
+        for ky in 0..3 {
+            for kx in 0..3 {
+                w[ky][kx] = S::splat(*weight.add(ky * 3 + kx));
+            }
+        }
+        w
+    }
+}
+
 /// Applies the epilogue to sums of some columns, and stores them from an element on.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.

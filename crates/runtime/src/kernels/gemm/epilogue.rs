@@ -181,28 +181,27 @@ impl<S: Simd> Line<S> {
                 }
             };
         }
-        // SAFETY: the row has all of these columns, and a residual those of the result.
-        unsafe {
-            if let Some(scale) = self.scale {
-                each!(x, _ => x.mul(scale));
-            }
-            if let Some(bias) = self.bias {
-                each!(x, _ => x.add(bias));
-            }
-            if !self.residual.is_null() {
-                each!(x, place => x.add(S::load(self.residual.add(place))));
-            }
-            if let Some((lo, hi)) = self.bounds {
-                // As `a > b ? a : b`: a NaN becomes the bound.
-                each!(x, _ => x.max(lo).min(hi));
-            }
-            if self.rounds {
-                each!(x, _ => x.half());
-            }
-            for r in 0..R {
-                for v in 0..NV {
-                    x[r][v].store(self.c.add(at + r * ld + v * S::LANES));
-                }
+        if let Some(scale) = self.scale {
+            each!(x, _ => x.mul(scale));
+        }
+        if let Some(bias) = self.bias {
+            each!(x, _ => x.add(bias));
+        }
+        if !self.residual.is_null() {
+            // SAFETY: a residual has the columns of the result.
+            each!(x, place => x.add(unsafe { S::load(self.residual.add(place)) }));
+        }
+        if let Some((lo, hi)) = self.bounds {
+            // As `a > b ? a : b`: a NaN becomes the bound.
+            each!(x, _ => x.max(lo).min(hi));
+        }
+        if self.rounds {
+            each!(x, _ => x.half());
+        }
+        for r in 0..R {
+            for v in 0..NV {
+                // SAFETY: the row has all of these columns.
+                unsafe { x[r][v].store(self.c.add(at + r * ld + v * S::LANES)) };
             }
         }
     }

@@ -25,49 +25,72 @@ pub unsafe fn pairs<S: Narrowing, const BRAIN: bool>(
             }
         };
     }
-    macro_rules! vector {
+    macro_rules! vectors {
         ($operand:ident, $number:ident, $i:expr) => {
             match $operand {
-                Operand::Lies(at) => S::widened::<BRAIN>(at.add($i)),
-                _ => $number,
+                Operand::Lies(at) => S::widened_two::<BRAIN>(at.add($i)),
+                _ => [$number, $number],
             }
         };
     }
+    let width = 2 * S::LANES;
     macro_rules! each {
-        ($t:ty, |$x:ident, $y:ident, $to:ident| $put:expr) => {{
+        ($t:ty, |$x:ident, $y:ident, $to:ident| $value:expr, $put:expr) => {{
             // In registers: what lies in an array of vectors goes through memory.
             let (left, right) = (number!(a), number!(b));
-            let (mut i, to) = (0, to.cast::<$t>());
-            while i + S::LANES <= n {
-                let ($x, $y) = (vector!(a, left, i), vector!(b, right, i));
-                let $to = to.add(i);
-                $put;
-                i += S::LANES;
-            }
-            if i < n {
-                let (mut lines, mut made) = ([[0u16; LANES]; 2], [<$t>::default(); LANES]);
+            let to = to.cast::<$t>();
+            if n >= width {
+                // The last ones overlap those before: they are computed before any are written, as
+                // the result may lie where an operand does.
+                let last = n - width;
+                let ($x, $y) = (vectors!(a, left, last), vectors!(b, right, last));
+                let end = $value;
+                let mut i = 0;
+                while i < last {
+                    let ($x, $y) = (vectors!(a, left, i), vectors!(b, right, i));
+                    let ($to, made) = (to.add(i), $value);
+                    $put(made, $to);
+                    i += width;
+                }
+                let $to = to.add(last);
+                $put(end, $to);
+            } else if n > 0 {
+                let (mut lines, mut made) = ([[0u16; 2 * LANES]; 2], [<$t>::default(); 2 * LANES]);
                 for (line, operand) in lines.iter_mut().zip([a, b]) {
                     if let Operand::Lies(at) = operand {
-                        std::ptr::copy_nonoverlapping(at.add(i), line.as_mut_ptr(), n - i);
+                        std::ptr::copy_nonoverlapping(at, line.as_mut_ptr(), n);
                     }
                 }
                 let [a, b] = [(a, 0), (b, 1)].map(|(operand, k)| match operand {
                     Operand::Lies(_) => Operand::Lies(lines[k].as_ptr()),
                     other => other,
                 });
-                let ($x, $y) = (vector!(a, left, 0), vector!(b, right, 0));
-                let $to = made.as_mut_ptr();
-                $put;
-                std::ptr::copy_nonoverlapping(made.as_ptr(), to.add(i), n - i);
+                let ($x, $y) = (vectors!(a, left, 0), vectors!(b, right, 0));
+                let ($to, end) = (made.as_mut_ptr(), $value);
+                $put(end, $to);
+                std::ptr::copy_nonoverlapping(made.as_ptr(), to, n);
             }
         }};
         ($op:ident) => {
-            each!(u16, |x, y, to| x.$op(y).narrow::<BRAIN>(to))
+            each!(
+                u16,
+                |x, y, to| [x[0].$op(y[0]), x[1].$op(y[1])],
+                S::narrow_two::<BRAIN>
+            )
+        };
+        (exact $op:ident) => {
+            each!(
+                u16,
+                |x, y, to| [x[0].$op(y[0]), x[1].$op(y[1])],
+                S::exact_two::<BRAIN>
+            )
         };
         (test $predicate:ident) => {
-            each!(u8, |x, y, to| x.test::<$predicate>(y, to))
+            each!(u8, |x, y, to| (x, y), tested::<S, BRAIN, $predicate>)
         };
     }
+    // What is one of two narrow floats needs no rounding.
+    let exact = [a, b].iter().all(|x| !matches!(x, Operand::Number(_)));
     // SAFETY: all have `n` elements, and a vector at `i` ends at most there.
     unsafe {
         match pair {
@@ -75,6 +98,8 @@ pub unsafe fn pairs<S: Narrowing, const BRAIN: bool>(
             Pair::Sub => each!(sub),
             Pair::Mul => each!(mul),
             Pair::Div => each!(div),
+            Pair::Min if exact => each!(exact min),
+            Pair::Max if exact => each!(exact max),
             Pair::Min => each!(min),
             Pair::Max => each!(max),
             Pair::Eq => each!(test _CMP_EQ_OQ),
@@ -83,6 +108,16 @@ pub unsafe fn pairs<S: Narrowing, const BRAIN: bool>(
             Pair::Le => each!(test _CMP_LE_OQ),
         }
     }
+}
+
+/// See [`Narrowing::test_two`].
+#[inline(always)]
+unsafe fn tested<S: Narrowing, const BRAIN: bool, const PREDICATE: i32>(
+    (a, b): ([S; 2], [S; 2]),
+    to: *mut u8,
+) {
+    // SAFETY: `to` has room for two vectors.
+    unsafe { S::test_two::<BRAIN, PREDICATE>(a, b, to) };
 }
 
 /// See [`super::combined`].
@@ -103,32 +138,84 @@ pub unsafe fn combined<S: Narrowing, const BRAIN: bool>(
             if whole > 0 {
                 let mut all = [S::splat(0.0); 8];
                 let vectors = FOLDED / S::LANES;
-                for k in 0..vectors {
-                    all[k] = S::load(sums.add(k * S::LANES));
+                for k in (0..vectors).step_by(2) {
+                    [all[k], all[k + 1]] = load_two::<S, BRAIN>(sums.add(k * S::LANES));
                 }
                 for i in (0..whole).step_by(FOLDED) {
-                    for k in 0..vectors {
-                        all[k] = all[k].$op(S::widened::<BRAIN>(x.add(i + k * S::LANES)));
+                    for k in (0..vectors).step_by(2) {
+                        let [a, b] = S::widened_two::<BRAIN>(x.add(i + k * S::LANES));
+                        all[k] = all[k].$op(a);
+                        all[k + 1] = all[k + 1].$op(b);
                     }
                 }
-                for k in 0..vectors {
-                    all[k].store(sums.add(k * S::LANES));
+                for k in (0..vectors).step_by(2) {
+                    store_two::<S, BRAIN>([all[k], all[k + 1]], sums.add(k * S::LANES));
                 }
             }
-            let mut i = whole;
-            while i + S::LANES <= n {
-                let element = S::widened::<BRAIN>(x.add(i));
-                S::load(sums_of(i)).$op(element).store(sums_of(i));
-                i += S::LANES;
-            }
-            if i < n {
-                let element = S::widened_part::<BRAIN>(x.add(i), n - i);
-                let sum = S::load_part(sums_of(i), n - i).$op(element);
-                sum.store_part(sums_of(i), n - i);
+            if n - whole >= S::LANES {
+                // The last vector overlaps the one before: its sums are read before that one's are
+                // written.
+                let last = n - S::LANES;
+                let element = S::widened::<BRAIN>(x.add(last));
+                let end = S::load(sums_of(last)).$op(element);
+                let mut i = whole;
+                while i < last {
+                    let element = S::widened::<BRAIN>(x.add(i));
+                    S::load(sums_of(i)).$op(element).store(sums_of(i));
+                    i += S::LANES;
+                }
+                end.store(sums_of(last));
+            } else if whole < n {
+                let element = S::widened_part::<BRAIN>(x.add(whole), n - whole);
+                let sum = S::load_part(sums_of(whole), n - whole).$op(element);
+                sum.store_part(sums_of(whole), n - whole);
             }
         }};
     }
     // SAFETY: `x` has `n` elements; sums as many, or those that are folded onto.
+    unsafe {
+        match combiner {
+            Combiner::Product => each!(mul),
+            Combiner::Max => each!(max),
+            Combiner::Min => each!(min),
+            _ => each!(add),
+        }
+    }
+}
+
+/// See [`super::rows_combined`].
+#[inline(always)]
+pub unsafe fn rows_combined<S: Narrowing, const BRAIN: bool>(
+    combiner: Combiner,
+    rows: &[isize],
+    n: usize,
+    x: *const u16,
+    sums: *mut f32,
+) {
+    let width = 2 * S::LANES;
+    macro_rules! each {
+        ($op:ident) => {{
+            let mut i = 0;
+            // The last ones overlap those before, whose sums are not written yet.
+            let last = n - width;
+            let mut end = load_two::<S, BRAIN>(sums.add(last));
+            for &row in rows {
+                let [a, b] = S::widened_two::<BRAIN>(x.offset(row).add(last));
+                end = [end[0].$op(a), end[1].$op(b)];
+            }
+            while i < last {
+                let mut both = load_two::<S, BRAIN>(sums.add(i));
+                for &row in rows {
+                    let [a, b] = S::widened_two::<BRAIN>(x.offset(row).add(i));
+                    both = [both[0].$op(a), both[1].$op(b)];
+                }
+                store_two::<S, BRAIN>(both, sums.add(i));
+                i += width;
+            }
+            store_two::<S, BRAIN>(end, sums.add(last));
+        }};
+    }
+    // SAFETY: every row and the sums have `n` elements, which are two vectors at least.
     unsafe {
         match combiner {
             Combiner::Product => each!(mul),
@@ -148,12 +235,17 @@ pub unsafe fn running<S: Narrowing, const BRAIN: bool>(
     sums: *mut f32,
     y: *mut u16,
 ) {
+    // Several vectors at a time: each step waits for the one before.
+    let wide = MANY * S::LANES;
+    if n >= wide && !n.is_multiple_of(wide) {
+        // SAFETY: all have `n` lines.
+        return unsafe { overlapping::<S, BRAIN>(r, n, x, sums, y) };
+    }
+    let mut lines = [[0u16; LANES]; 2];
     // SAFETY: all have `n` lines; those that are left have vectors of their own.
     unsafe {
-        let mut lines = [[0u16; LANES]; 2];
-        // Several vectors at a time: each step waits for the one before.
-        let several = n / (MANY * S::LANES) * MANY * S::LANES;
-        for i in (0..several).step_by(MANY * S::LANES) {
+        let several = n / wide * wide;
+        for i in (0..several).step_by(wide) {
             side_by_side::<S, BRAIN>(r, x.add(i), sums.add(i), y.add(i));
         }
         for i in (several..n).step_by(S::LANES) {
@@ -176,6 +268,29 @@ pub unsafe fn running<S: Narrowing, const BRAIN: bool>(
     }
 }
 
+/// [`running`] for a number of lines that [`MANY`] vectors do not divide: the last ones overlap those
+/// before, with their sums as they were.
+#[inline(always)]
+unsafe fn overlapping<S: Narrowing, const BRAIN: bool>(
+    r: Running,
+    n: usize,
+    x: *const u16,
+    sums: *mut f32,
+    y: *mut u16,
+) {
+    let wide = MANY * S::LANES;
+    // SAFETY: there are so many lines at least.
+    unsafe {
+        let (last, mut own) = (n - wide, [0.0f32; MANY * LANES]);
+        std::ptr::copy_nonoverlapping(sums.add(last), own.as_mut_ptr(), wide);
+        side_by_side::<S, BRAIN>(r, x.add(last), own.as_mut_ptr(), y.add(last));
+        for i in (0..last).step_by(wide) {
+            side_by_side::<S, BRAIN>(r, x.add(i), sums.add(i), y.add(i));
+        }
+        std::ptr::copy_nonoverlapping(own.as_ptr(), sums.add(last), wide);
+    }
+}
+
 /// Vectors of lines that run together.
 const MANY: usize = 4;
 
@@ -191,18 +306,19 @@ unsafe fn side_by_side<S: Narrowing, const BRAIN: bool>(
     // SAFETY: there are as many lines.
     unsafe {
         let mut all = [S::splat(0.0); MANY];
-        for k in 0..MANY {
-            all[k] = S::load(sums.add(k * S::LANES));
+        for k in (0..MANY).step_by(2) {
+            [all[k], all[k + 1]] = load_two::<S, BRAIN>(sums.add(k * S::LANES));
         }
         for step in 0..r.steps {
             let at = step * r.apart;
-            for k in 0..MANY {
+            for k in (0..MANY).step_by(2) {
                 let at = at + k * S::LANES;
-                all[k] = next::<S, BRAIN>(r, all[k], x.add(at), y.add(at));
+                let both = [all[k], all[k + 1]];
+                [all[k], all[k + 1]] = next_two::<S, BRAIN>(r, both, x.add(at), y.add(at));
             }
         }
-        for k in 0..MANY {
-            all[k].store(sums.add(k * S::LANES));
+        for k in (0..MANY).step_by(2) {
+            store_two::<S, BRAIN>([all[k], all[k + 1]], sums.add(k * S::LANES));
         }
     }
 }
@@ -230,23 +346,67 @@ unsafe fn next<S: Narrowing, const BRAIN: bool>(
     }
 }
 
-/// `$to[i] = $value` of `$v`, the elements of `$from` from `i` on: whole vectors, and what is
-/// left in lines of its own.
+/// [`next`] for two vectors, in the order of [`Narrowing::widened_two`].
+#[inline(always)]
+unsafe fn next_two<S: Narrowing, const BRAIN: bool>(
+    r: Running,
+    sums: [S; 2],
+    x: *const u16,
+    y: *mut u16,
+) -> [S; 2] {
+    // SAFETY: both have two vectors.
+    unsafe {
+        let elements = S::widened_two::<BRAIN>(x);
+        let after = S::rounded_two::<BRAIN>(match r.product {
+            true => [sums[0].mul(elements[0]), sums[1].mul(elements[1])],
+            false => [sums[0].add(elements[0]), sums[1].add(elements[1])],
+        });
+        match r.outside {
+            true => S::narrow_two::<BRAIN>(sums, y),
+            false => S::exact_two::<BRAIN>(after, y),
+        }
+        after
+    }
+}
+
+/// Two vectors of numbers, in the order of [`Narrowing::widened_two`].
+#[inline(always)]
+unsafe fn load_two<S: Narrowing, const BRAIN: bool>(from: *const f32) -> [S; 2] {
+    // SAFETY: as many numbers can be read.
+    unsafe {
+        let both = [S::load(from), S::load(from.add(S::LANES))];
+        if BRAIN { S::turned(both) } else { both }
+    }
+}
+
+/// The inverse of [`load_two`].
+#[inline(always)]
+unsafe fn store_two<S: Narrowing, const BRAIN: bool>(both: [S; 2], to: *mut f32) {
+    // SAFETY: there is room for as many numbers.
+    unsafe {
+        let both = if BRAIN { S::returned(both) } else { both };
+        both[0].store(to);
+        both[1].store(to.add(S::LANES));
+    }
+}
+
+/// `$put` of `$v`, the elements of `$from` from `i` on, and of `$out`, the place of their results: two
+/// vectors at a time, and what is left in lines of its own.
 macro_rules! all {
     ($n:ident, $from:ident: $a:ty, $to:ident: $b:ty, |$v:ident, $out:ident| $put:expr) => {{
-        let mut i = 0;
-        while i + S::LANES <= $n {
+        let (mut i, width) = (0, 2 * S::LANES);
+        while i + width <= $n {
             let ($v, $out) = ($from.add(i), $to.add(i));
             $put;
-            i += S::LANES;
+            i += width;
         }
-        if i < $n && $n >= S::LANES {
-            // The last vector overlaps the one before: what was rounded stays what it is.
-            let i = $n - S::LANES;
+        if i < $n && $n >= width {
+            // The last vectors overlap those before: what was rounded stays what it is.
+            let i = $n - width;
             let ($v, $out) = ($from.add(i), $to.add(i));
             $put;
         } else if i < $n {
-            let (mut a, mut b) = ([<$a>::default(); LANES], [<$b>::default(); LANES]);
+            let (mut a, mut b) = ([<$a>::default(); 2 * LANES], [<$b>::default(); 2 * LANES]);
             std::ptr::copy_nonoverlapping($from.add(i), a.as_mut_ptr(), $n - i);
             let ($v, $out) = (a.as_ptr(), b.as_mut_ptr());
             $put;
@@ -258,17 +418,32 @@ macro_rules! all {
 #[inline(always)]
 pub unsafe fn widened<S: Narrowing, const BRAIN: bool>(n: usize, x: *const u16, y: *mut f32) {
     // SAFETY: both have `n` elements.
-    unsafe { all!(n, x: u16, y: f32, |v, out| S::widened::<BRAIN>(v).store(out)) };
+    unsafe {
+        all!(n, x: u16, y: f32, |v, out| {
+            S::widened::<BRAIN>(v).store(out);
+            S::widened::<BRAIN>(v.add(S::LANES)).store(out.add(S::LANES));
+        });
+    }
 }
 
 #[inline(always)]
 pub unsafe fn narrowed<S: Narrowing, const BRAIN: bool>(n: usize, x: *const f32, y: *mut u16) {
     // SAFETY: as above.
-    unsafe { all!(n, x: f32, y: u16, |v, out| S::load(v).narrow::<BRAIN>(out)) };
+    unsafe {
+        all!(n, x: f32, y: u16, |v, out| {
+            S::put_two::<BRAIN>([S::load(v), S::load(v.add(S::LANES))], out);
+        });
+    }
 }
 
 #[inline(always)]
 pub unsafe fn rounded<S: Narrowing, const BRAIN: bool>(n: usize, x: *const f32, y: *mut f32) {
     // SAFETY: as above.
-    unsafe { all!(n, x: f32, y: f32, |v, out| S::load(v).rounded::<BRAIN>().store(out)) };
+    unsafe {
+        all!(n, x: f32, y: f32, |v, out| {
+            let both = S::rounded_two::<BRAIN>([S::load(v), S::load(v.add(S::LANES))]);
+            both[0].store(out);
+            both[1].store(out.add(S::LANES));
+        });
+    }
 }

@@ -217,6 +217,24 @@ unsafe fn short<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
     }
 }
 
+/// Returns the first or the last place of a number. Blocks are asked as a whole, which vectors do.
+#[inline(always)]
+fn place_of<T: Copy + PartialEq>(piece: &[T], wanted: T, last: bool) -> Option<usize> {
+    const BLOCK: usize = 64;
+    let holds = |block: &[T]| block.iter().fold(false, |any, &v| any | (v == wanted));
+    let blocks = piece.len().div_ceil(BLOCK);
+    let block = |k: usize| &piece[k * BLOCK..piece.len().min((k + 1) * BLOCK)];
+    let k = match last {
+        true => (0..blocks).rev().find(|&k| holds(block(k)))?,
+        false => (0..blocks).find(|&k| holds(block(k)))?,
+    };
+    let place = match last {
+        true => block(k).iter().rposition(|&v| v == wanted),
+        false => block(k).iter().position(|&v| v == wanted),
+    };
+    place.map(|i| k * BLOCK + i)
+}
+
 /// Like [`alone`], for integers that are narrower than those with vectors here: whole vectors of
 /// their own type are compared.
 #[inline(always)]
@@ -236,12 +254,61 @@ unsafe fn narrow<T: Copy + Ord, const GREATEST: bool>(x: *const T, n: usize, las
     }
     let (best, from) = found;
     let piece = &line[from..n.min(from + PIECE)];
-    let place = if last {
-        piece.iter().rposition(|&v| v == best)
-    } else {
-        piece.iter().position(|&v| v == best)
-    };
-    place.map_or(-1, |i| (from + i) as i64)
+    place_of(piece, best, last).map_or(-1, |i| (from + i) as i64)
+}
+
+/// Writes the keys of `n` narrow floats, one at least; returns the bits of the greatest magnitude, and
+/// the best key.
+#[inline(always)]
+unsafe fn keys_of<const GREATEST: bool>(x: *const u16, n: usize, keys: *mut i16) -> (i16, i16) {
+    // SAFETY: there are `n` elements, and room for as many keys.
+    unsafe {
+        let (mut most, mut best) = (0, if GREATEST { i16::MIN } else { i16::MAX });
+        for i in 0..n {
+            let bits = *x.add(i);
+            let size = (bits & 0x7fff) as i16;
+            let key = if bits as i16 >= 0 { size } else { -size };
+            *keys.add(i) = key;
+            most = size.max(most);
+            best = if GREATEST {
+                key.max(best)
+            } else {
+                key.min(best)
+            };
+        }
+        (most, best)
+    }
+}
+
+/// Like [`alone`], for narrow floats, infinity among which has the given bits: their bits, with the
+/// signs of numbers and not beside them, are integers in the same order, zeros of both signs the same.
+/// `None` where one is unordered.
+#[inline(always)]
+unsafe fn by_bits<const GREATEST: bool>(
+    x: *const u16,
+    n: usize,
+    infinite: i16,
+    last: bool,
+) -> Option<i64> {
+    let mut held = MaybeUninit::<[i16; PIECE]>::uninit();
+    let keys = held.as_mut_ptr().cast::<i16>();
+    let mut found: Option<(i16, usize)> = None;
+    for first in (0..n).step_by(PIECE) {
+        let count = (n - first).min(PIECE);
+        // SAFETY: there are `n` elements, and the keys are those of a piece.
+        let (most, best) = unsafe { keys_of::<GREATEST>(x.add(first), count, keys) };
+        if most > infinite {
+            return None;
+        }
+        if found.is_some_and(|f| keeps(f.0, best, GREATEST, last)) {
+            continue;
+        }
+        // SAFETY: so many keys were written.
+        let piece = unsafe { std::slice::from_raw_parts(keys.cast_const(), count) };
+        let place = place_of(piece, best, last);
+        found = Some((best, first + place.unwrap_or(0)));
+    }
+    Some(found.map_or(-1, |f| f.1 as i64))
 }
 
 /// A line whose elements lie side by side; -1 of nothing. The best of each piece is found first,
@@ -253,6 +320,15 @@ unsafe fn alone<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
 ) -> i64 {
     // SAFETY: the line has `n` elements of its kind.
     unsafe {
+        let infinite = match line.kind {
+            Kind::F16 => Some(0x7c00),
+            Kind::BF16 => Some(0x7f80),
+            _ => None,
+        };
+        if let Some(infinite) = infinite {
+            let found = by_bits::<GREATEST>(line.x.cast(), line.n, infinite, last);
+            return found.unwrap_or_else(|| in_order::<T>(line, 1, GREATEST, last));
+        }
         // Others are not compared as these.
         match line.kind {
             _ if T::KIND != Kind::I32 => {}

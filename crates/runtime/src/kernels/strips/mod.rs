@@ -216,6 +216,25 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// The input that a result is no more than a conversion of, whose numbers are made where they
+    /// belong; elements of rows are side by side.
+    #[inline(always)]
+    fn converted(&self, at: &Offsets, steps: &Offsets) -> Option<bytes::Input> {
+        let (kinds, Kind::F32) = self.kinds.as_ref()? else {
+            return None;
+        };
+        let [op] = self.ops else { return None };
+        let k = usize::try_from(op.args[0]).ok()?;
+        let alone = op.op() == op::Op::Copy && self.lead.is_empty() && !self.stream;
+        let fits = alone && k < self.v.inputs as usize && kinds[k] != Kind::F32 && steps[k] == 1;
+        fits.then(|| bytes::Input {
+            data: self.data[k].cast(),
+            kind: kinds[k],
+            at: at[k],
+            step: 1,
+        })
+    }
+
     /// Sets the operands to `n` elements of every input from an offset on; with `one`, an input
     /// that is a single number for all of them is not expanded.
     #[inline(always)]
@@ -338,6 +357,11 @@ unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32)
         }
         let len = (n - first).min(p.piece);
         let place = row * n + first;
+        if let Some(input) = p.converted(&here, &steps) {
+            // SAFETY: as below; elements side by side are as many numbers.
+            unsafe { bytes::rows(input, 0, (1, len), p.v.out.add(place)) };
+            continue;
+        }
         // SAFETY: tasks are strips of the result, and `room` has what the plan says.
         unsafe {
             p.read::<S>(&mut s, &here, &steps, len, alone);

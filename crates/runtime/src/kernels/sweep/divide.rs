@@ -40,10 +40,12 @@ pub(super) trait Whole: Copy {
     fn whole(self, round: Round) -> Self;
     /// The lower bits of an integer.
     fn bits(self) -> u64;
+    /// The lower bits of a quotient's integer.
+    fn integer(self, round: Round) -> u64;
 }
 
 macro_rules! floats {
-    ($($t:ty, $shift:expr;)*) => {$(
+    ($($t:ty, $shift:expr, |$q:ident, $round:ident| $integer:expr;)*) => {$(
         impl Whole for $t {
             #[inline(always)]
             fn whole(self, round: Round) -> Self {
@@ -57,14 +59,25 @@ macro_rules! floats {
             fn bits(self) -> u64 {
                 ((self + $shift).to_bits() as u64).wrapping_sub(($shift as $t).to_bits() as u64)
             }
+            #[inline(always)]
+            fn integer(self, $round: Round) -> u64 {
+                let $q = self;
+                $integer
+            }
         }
     )*};
 }
 /// The middle of the floats whose last bit is 1.
 const SHIFT: f64 = 6_755_399_441_055_744.0;
 floats! {
-    f32, 12_582_912.0;
-    f64, SHIFT;
+    // Every processor converts to 32 bits towards 0.
+    f32, 12_582_912.0, |q, round| {
+        // SAFETY: quotients in float32 are those of at most 21 bits.
+        let near = unsafe { q.to_int_unchecked::<i32>() };
+        let below = round == Round::Floor && near as f32 > q;
+        (near - i32::from(below)) as u64
+    };
+    f64, SHIFT, |q, round| q.whole(round).bits();
 }
 
 /// A method of [`Divides`] that divides as floats of one type.
@@ -73,7 +86,7 @@ macro_rules! divided {
         #[inline(always)]
         fn $name(self, by: Self, round: Round) -> (Self, Self) {
             let divisor = if by == 0 { 1 } else { by };
-            let q = (self.$float() / divisor.$float()).whole(round).bits() as $t;
+            let q = (self.$float() / divisor.$float()).integer(round) as $t;
             let r = self.wrapping_sub(q.wrapping_mul(divisor));
             if by == 0 { (0, 0) } else { (q, r) }
         }

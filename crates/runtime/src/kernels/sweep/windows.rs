@@ -13,6 +13,7 @@ use super::taps::{apart_by, typed};
 use super::{Op, Plan, WINDOW_STEP, combine, register};
 use crate::context::RxContext;
 use crate::kernels::combiner::Combiner;
+use crate::kernels::halves;
 use crate::kernels::kinds::{Kind, Sum};
 use crate::kernels::scratch::Scratch;
 use crate::threads::{Grain, Share};
@@ -55,6 +56,8 @@ pub(super) struct Windows {
     piece: usize,
     /// Whether lines are copied.
     brought: bool,
+    /// Narrow floats that are met once each: they are widened in registers.
+    once: bool,
     /// The elements of a line, and of those with one remainder.
     line: usize,
     part: usize,
@@ -66,6 +69,9 @@ pub(super) struct Windows {
     other: Option<Other>,
 }
 
+/// Rows of narrow floats that are combined with the sums at once: caches are asked for few lines at a
+/// time.
+const TOGETHER: usize = 8;
 /// The bytes of the largest vectors.
 const VECTOR: usize = 64;
 
@@ -105,6 +111,7 @@ impl Windows {
             step,
             piece,
             brought: step > 1 || register(kind) != kind,
+            once: false,
             line: 0,
             part: 0,
             pitched: None,
@@ -120,6 +127,14 @@ impl Windows {
         if windows.pitched.is_none() {
             windows.divide(&places, NEAR);
         }
+        windows.once = step == 1
+            && register(kind) != kind
+            && halves::known()
+            && windows.other.is_none()
+            && windows.pitched.is_none()
+            && windows.piece >= halves::COLUMNS
+            && windows.widest().1 == 0;
+        windows.brought &= !windows.once;
         if windows.brought {
             let (_, span) = windows.widest();
             let room = windows.room_for(size);
@@ -266,10 +281,16 @@ impl Windows {
         sums: *mut u8,
     ) {
         let (kind, wide) = (p.out_kind, register(p.out_kind));
+        // SAFETY: the row begins in the input.
+        let from = unsafe { p.data[0].cast::<u8>().offset(at * kind.size() as isize) };
+        if self.once {
+            let start = f32::from_bits(start as u32);
+            // SAFETY: as below.
+            return unsafe { self.sums_of_once(p, from.cast(), (n, start), sums.cast()) };
+        }
         // SAFETY: the elements that taps name lie in the input, `room` has what `Windows::room`
         // says, and `sums` room for `n`.
         unsafe {
-            let from = p.data[0].cast::<u8>().offset(at * kind.size() as isize);
             let mut done = 0;
             for (k, chunk) in self.chunks.iter().enumerate() {
                 let mut from = from;
@@ -290,6 +311,32 @@ impl Windows {
                 done += others.len();
                 let with = (by.at(p, other), others);
                 pairs::typed(how, by, (from, &chunk.taps), with, n, start, sums);
+            }
+        }
+    }
+}
+
+impl Windows {
+    /// [`Windows::sums`] of narrow floats that are met once each.
+    unsafe fn sums_of_once(
+        &self,
+        p: &Plan<'_>,
+        from: *const u16,
+        (n, start): (usize, f32),
+        sums: *mut f32,
+    ) {
+        let brain = p.out_kind == Kind::BF16;
+        // SAFETY: the elements that taps name lie in the input, and there are `n` sums.
+        unsafe {
+            std::slice::from_raw_parts_mut(sums, n).fill(start);
+            for taps in self.chunks.iter().flat_map(|c| c.taps.chunks(TOGETHER)) {
+                if n >= halves::COLUMNS {
+                    halves::rows_combined(brain, p.combiner, taps, n, (from, sums));
+                    continue;
+                }
+                for &tap in taps {
+                    halves::combined(brain, false, p.combiner, n, from.offset(tap), sums);
+                }
             }
         }
     }

@@ -60,6 +60,14 @@ pub unsafe fn chained<S: Narrowing>(
     }
     let steps = chain.steps();
     let last = steps.len().saturating_sub(1);
+    // All that is read and written is bfloat16, whose even and odd elements may lie apart: a
+    // number is at the same place in all slots. Functions may choose how they compute by the numbers
+    // that are in a vector together, which then are those of the reference.
+    let mut lie = sources.iter().filter(|s| !s.one);
+    let turns = S::TURNS
+        && kind == Kind::BF16
+        && lie.all(|s| s.kind == Kind::BF16)
+        && !steps.iter().any(|s| is_function(s.op));
     // The first part is the longest.
     let again = chain.again(fixed);
     // Fewer elements than a group has are copied to lines of their own: the result may lie where an
@@ -90,7 +98,7 @@ pub unsafe fn chained<S: Narrowing>(
                     continue;
                 }
                 places[slot] = slots.add(slot).cast();
-                read::<S>(source.kind, lies, slots.add(slot).cast(), whole);
+                read::<S>(turns, source.kind, lies, slots.add(slot).cast(), whole);
             }
             let out = to.add(from * kind.size());
             let last_to = if count < whole {
@@ -122,7 +130,7 @@ pub unsafe fn chained<S: Narrowing>(
                 let size = to.0.size();
                 for i in (0..whole).step_by(group) {
                     let to = (to.0, to.1.add(i * size));
-                    apply::<S>(step, &places, i, slot.add(i), to);
+                    apply::<S>(turns, step, &places, i, slot.add(i), to);
                 }
             }
             if count < whole {
@@ -151,11 +159,13 @@ unsafe fn number(source: &Source) -> f32 {
 
 /// Something for every vector of `$n` elements, which are whole groups.
 macro_rules! vectors {
-    ($n:expr, |$i:ident| $body:expr) => {{
+    ($n:expr, |$i:ident| $body:expr) => { vectors!(@1, $n, |$i| $body) };
+    (two $n:expr, |$i:ident| $body:expr) => { vectors!(@2, $n, |$i| $body) };
+    (@$by:literal, $n:expr, |$i:ident| $body:expr) => {{
         let mut begin = 0;
         while begin < $n {
             // Without a branch between them.
-            for v in 0..GROUP {
+            for v in (0..GROUP).step_by($by) {
                 let $i = begin + v * S::LANES;
                 $body;
             }
@@ -166,12 +176,17 @@ macro_rules! vectors {
 
 /// Reads elements as numbers.
 #[inline(always)]
-unsafe fn read<S: Narrowing>(kind: Kind, from: *const u8, to: *mut f32, n: usize) {
+unsafe fn read<S: Narrowing>(turns: bool, kind: Kind, from: *const u8, to: *mut f32, n: usize) {
     // SAFETY: there are whole groups of elements.
     unsafe {
         let narrow = from.cast::<u16>();
         match kind {
             Kind::F16 => vectors!(n, |i| S::widened::<false>(narrow.add(i)).store(to.add(i))),
+            Kind::BF16 if turns => vectors!(two n, |i| {
+                let both = S::widened_two::<true>(narrow.add(i));
+                both[0].store(to.add(i));
+                both[1].store(to.add(i + S::LANES));
+            }),
             Kind::BF16 => vectors!(n, |i| S::widened::<true>(narrow.add(i)).store(to.add(i))),
             Kind::Bool => vectors!(n, |i| S::truths(from.add(i)).store(to.add(i))),
             _ => vectors!(n, |i| S::load(from.cast::<f32>().add(i)).store(to.add(i))),
@@ -182,12 +197,12 @@ unsafe fn read<S: Narrowing>(kind: Kind, from: *const u8, to: *mut f32, n: usize
 /// Writes a group of numbers as elements of a type.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the vectors in registers.
-unsafe fn write<S: Narrowing>(kind: Kind, y: &[S; GROUP], to: *mut u8) {
+unsafe fn write<S: Narrowing>(turns: bool, kind: Kind, y: &[S; GROUP], to: *mut u8) {
     const NEQ: i32 = std::arch::x86_64::_CMP_NEQ_UQ;
     macro_rules! each {
         ($t:ty, |$y:ident, $at:ident| $put:expr) => {
-            for v in 0..GROUP {
-                let ($y, $at) = (y[v], to.cast::<$t>().add(S::LANES * v));
+            for v in (0..GROUP).step_by(2) {
+                let ($y, $at) = ([y[v], y[v + 1]], to.cast::<$t>().add(S::LANES * v));
                 $put;
             }
         };
@@ -195,9 +210,17 @@ unsafe fn write<S: Narrowing>(kind: Kind, y: &[S; GROUP], to: *mut u8) {
     // SAFETY: there is room for a group of elements.
     unsafe {
         match kind {
-            Kind::F16 => each!(u16, |y, at| y.narrow::<false>(at)),
-            Kind::BF16 => each!(u16, |y, at| y.narrow::<true>(at)),
-            Kind::Bool => each!(u8, |y, at| y.test::<NEQ>(S::splat(0.0), at)),
+            Kind::F16 => each!(u16, |y, at| S::put_two::<false>(y, at)),
+            Kind::BF16 if turns => each!(u16, |y, at| S::narrow_two::<true>(y, at)),
+            Kind::BF16 => each!(u16, |y, at| S::put_two::<true>(y, at)),
+            // In the order of elements, as float16 is.
+            Kind::Bool => {
+                each!(u8, |y, at| S::test_two::<false, NEQ>(
+                    y,
+                    [S::splat(0.0); 2],
+                    at
+                ));
+            }
             // The caller writes float32.
             _ => {}
         }
@@ -293,10 +316,12 @@ unsafe fn apply_all<S: Narrowing>(step: &Step, places: &Places, n: usize, to: *m
 }
 
 /// One step on a group of numbers from one on, which lie at their places: what it gives is written as
-/// elements of a type. Of a function, the numbers in the step's own slot are rounded and written.
+/// elements of a type, whose even and odd ones `turns` says to lie apart. Of a function, the numbers in
+/// the step's own slot are rounded and written.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the vectors in registers.
 unsafe fn apply<S: Narrowing>(
+    turns: bool,
     step: &Step,
     places: &Places,
     first: usize,
@@ -332,13 +357,13 @@ unsafe fn apply<S: Narrowing>(
         match step.rounds {
             Rounds::Not => {}
             Rounds::Half => {
-                for v in 0..GROUP {
-                    y[v] = y[v].rounded::<false>();
+                for v in (0..GROUP).step_by(2) {
+                    [y[v], y[v + 1]] = S::rounded_two::<false>([y[v], y[v + 1]]);
                 }
             }
             Rounds::Brain => {
-                for v in 0..GROUP {
-                    y[v] = y[v].rounded::<true>();
+                for v in (0..GROUP).step_by(2) {
+                    [y[v], y[v + 1]] = S::rounded_two::<true>([y[v], y[v + 1]]);
                 }
             }
         }
@@ -348,7 +373,7 @@ unsafe fn apply<S: Narrowing>(
                     y[v].store(to.cast::<f32>().add(v * S::LANES));
                 }
             }
-            kind => write(kind, &y, to),
+            kind => write(turns, kind, &y, to),
         }
     }
 }
