@@ -128,4 +128,6 @@ sums! {
     i32 I32 i32::wrapping_add { I8: i8, U8: u8, I16: i16, U16: u16, I32: i32, U32: u32, I64: i64, U64: u64 }
         { I8: i8, U8: u8, I16: i16, U16: u16, I32: i32, U32: u32 };
     i64 I64 i64::wrapping_add { I8: i8, U8: u8, I16: i16, U16: u16, I32: i32, U32: u32, I64: i64, U64: u64 } { I64: i64, U64: u64 };
+    i16 I16 i16::wrapping_add { I8: i8, U8: u8, I16: i16, U16: u16, I32: i32, U32: u32, I64: i64, U64: u64 }
+        { I8: i8, U8: u8, I16: i16, U16: u16 };
 }

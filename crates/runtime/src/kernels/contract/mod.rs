@@ -72,7 +72,7 @@ macro_rules! sums {
         }
     )*};
 }
-sums!(f32: F32, f64: F64, i32: I32, i64: I64);
+sums!(f32: F32, f64: F64, i32: I32, i64: I64, i16: Words);
 
 /// An accumulator type with vectors in every instruction set.
 #[cfg(target_arch = "x86_64")]
@@ -86,6 +86,7 @@ impl Everywhere for f32 {}
 impl Everywhere for f64 {}
 impl Everywhere for i32 {}
 impl Everywhere for i64 {}
+impl Everywhere for i16 {}
 
 /// An operand with elements of the accumulator type: its own memory, or a converted copy.
 struct Operand<T> {
@@ -305,6 +306,10 @@ pub unsafe fn contract(context: &mut RxContext, g: &RxContract) -> i32 {
             Kind::I64 => run::<i64>(context, g, kinds, &plan),
             _ if c == Kind::I32 && bits_of_sums(g, kinds, &plan) <= f32::MANTISSA_DIGITS => {
                 run::<f32>(context, g, kinds, &plan)
+            }
+            // Their low bits are those of the sums.
+            _ if matches!(c, Kind::I8 | Kind::U8 | Kind::I16 | Kind::U16) => {
+                run::<i16>(context, g, kinds, &plan)
             }
             _ => run::<i32>(context, g, kinds, &plan),
         }

@@ -106,6 +106,8 @@ pub trait Wide: Simd {
     type I32: Vector<Element = i32>;
     /// The vector of 64-bit integers.
     type I64: Vector<Element = i64>;
+    /// The vector of 16-bit integers with products.
+    type Words: Vector<Element = i16>;
     /// Those of narrow integers.
     type I8: Lanes<Element = i8>;
     /// Bytes.
@@ -243,6 +245,7 @@ portable! {
     f64: std::ops::Add::add, std::ops::Mul::mul;
     i32: i32::wrapping_add, i32::wrapping_mul;
     i64: i64::wrapping_add, i64::wrapping_mul;
+    i16: i16::wrapping_add, i16::wrapping_mul;
 }
 
 impl Wide for Portable {
@@ -250,6 +253,7 @@ impl Wide for Portable {
     type F64 = Four<f64>;
     type I32 = Four<i32>;
     type I64 = Four<i64>;
+    type Words = Four<i16>;
     type I8 = Row<i8, 32>;
     type U8 = Row<u8, 32>;
     type I16 = Row<i16, 16>;
@@ -356,6 +360,8 @@ blend!(blend_pd: __mmask8, __m512d, _mm512_mask_blend_pd);
 blend!(blend_epi32: __mmask16, __m512i, _mm512_mask_blend_epi32);
 #[cfg(target_arch = "x86_64")]
 blend!(blend_epi64: __mmask8, __m512i, _mm512_mask_blend_epi64);
+#[cfg(target_arch = "x86_64")]
+blend!(blend_epi16: __mmask32, __m512i, _mm512_mask_blend_epi16);
 
 #[cfg(target_arch = "x86_64")]
 vectors! {
@@ -374,6 +380,11 @@ vectors! {
         |a, b, c| _mm512_add_epi64(_mm512_mullo_epi64(a, b), c);
         __mmask8, _mm512_cmpgt_epi64_mask, _mm512_cmpeq_epi64_mask, blend_epi64, i32::from;
         [_mm512_max_epi64, _mm512_min_epi64];
+    /// 32 of 16 bits.
+    W512(__m512i) of i16, 32: _mm512_set1_epi16, _mm512_loadu_si512, _mm512_storeu_si512, _mm512_add_epi16,
+        |a, b, c| _mm512_add_epi16(_mm512_mullo_epi16(a, b), c);
+        __mmask32, _mm512_cmpgt_epi16_mask, _mm512_cmpeq_epi16_mask, blend_epi16, std::convert::identity;
+        [_mm512_max_epi16, _mm512_min_epi16];
     /// Four float64.
     D256(__m256d) of f64, 4: _mm256_set1_pd, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_add_pd,
         |a, b, c| _mm256_fmadd_pd(a, b, c);
@@ -389,6 +400,11 @@ vectors! {
         |a, b, c| _mm256_add_epi64(product(a, b), c);
         __m256i, _mm256_cmpgt_epi64, _mm256_cmpeq_epi64, _mm256_blendv_epi8, _mm256_movemask_epi8, ymm_reg;
         ;
+    /// Sixteen of 16 bits.
+    W256(__m256i) of i16, 16: _mm256_set1_epi16, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_add_epi16,
+        |a, b, c| _mm256_add_epi16(_mm256_mullo_epi16(a, b), c);
+        __m256i, _mm256_cmpgt_epi16, _mm256_cmpeq_epi16, _mm256_blendv_epi8, _mm256_movemask_epi8, ymm_reg;
+        [_mm256_max_epi16, _mm256_min_epi16];
 }
 
 /// Returns the lower halves of 64-bit products: AVX2 multiplies 32 bits.
@@ -411,6 +427,7 @@ impl Wide for Avx512 {
     type F64 = D512;
     type I32 = I512;
     type I64 = L512;
+    type Words = W512;
     type I8 = bytes::I8s;
     type U8 = bytes::U8s;
     type I16 = bytes::I16s;
@@ -423,6 +440,7 @@ impl Wide for Avx2 {
     type F64 = D256;
     type I32 = I256;
     type I64 = L256;
+    type Words = W256;
     type I8 = bytes::I8s;
     type U8 = bytes::U8s;
     type I16 = bytes::I16s;
