@@ -70,7 +70,10 @@ def picture(cells):
     return "\n".join(out + ["</svg>"]) + "\n"
 
 
-def write(folder, cells):
+def write(folder, name, cells):
+    """Writes `name.md` and `name.svg`, and says which other pages of the kind there are."""
+    others = sorted(p.name for p in folder.glob("breadth*.md") if p.stem != name)
+    others = [f"Other machines: {', '.join(f'[{o}]({o})' for o in others)}.", ""] if others else []
     counts = sorted({c.threads for c in cells})
     lines = ["# Breadth", "",
              "One operator at a time beside numpy, ONNX Runtime and OpenVINO: the least time of all rounds, in which the "
@@ -80,8 +83,8 @@ def write(folder, cells):
              "needs the time of a copy of as many bytes, or of as many operations in numpy's products of matrices, where those "
              "of a contraction or of windows take longer (an element of a window counts as a multiplication with its addition; "
              "bytes are four to a float32). Made by "
-             f"`python3 benches/breadth/run.py` on {processor()}.", "",
-             "![each operator's cases, coloured by their ratio](breadth.svg)", ""]
+             f"`python3 benches/breadth/run.py` on {processor()}.", "", *others,
+             f"![each operator's cases, coloured by their ratio]({name}.svg)", ""]
     for threads in counts:
         some = [c for c in cells if c.threads == threads]
         slow = sorted((c for c in some if c.ratio and c.ratio < 0.5), key=lambda c: c.ratio)
@@ -99,5 +102,5 @@ def write(folder, cells):
             other, part = (f"{v:.2f}" if v else "–" for v in (c.beside, c.share))
             lines.append(f"| `{c.group}` | {c.name} | {shown(c.times['relax'])} | {peer} | {ratio} | {other} | {part} |")
         lines.append("")
-    (folder / "breadth.md").write_text("\n".join(lines).rstrip() + "\n")
-    (folder / "breadth.svg").write_text(picture(cells))
+    (folder / f"{name}.md").write_text("\n".join(lines).rstrip() + "\n")
+    (folder / f"{name}.svg").write_text(picture(cells))

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Times one operator at a time, over element types and classes of shapes, beside numpy, ONNX Runtime and OpenVINO, and
-writes docs/breadth.md and docs/breadth.svg.
+writes docs/breadth.md and docs/breadth.svg; on another kind of machine, `--page breadth-zen2` writes pages of that name.
 
 usage: run.py [--bin DIR] [--before DIR] [--threads N] [--rounds N] [--minutes N] [--every N] [--only TEXT,…] [--quick]
-              [--again] [--no-page]
+              [--again] [--page NAME] [--no-page]
 
 Each cell's systems take turns: in every round each of them runs for a while, and what counts is the least time of all
 rounds. Medians of wall time would tell how busy the machine was. Results are compared with numpy's. With `--before` the
@@ -51,6 +51,7 @@ ARGUMENTS.add_argument("--every", type=int, default=13)
 ARGUMENTS.add_argument("--only", default="")
 ARGUMENTS.add_argument("--quick", action="store_true")
 ARGUMENTS.add_argument("--again", action="store_true")
+ARGUMENTS.add_argument("--page", default="breadth")
 ARGUMENTS.add_argument("--no-page", action="store_true")
 OPTIONS = ARGUMENTS.parse_args()
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -380,7 +381,7 @@ def main():
     if left:
         print(f"{left} cells are left for the next run")
     elif not OPTIONS.no_page and not only:
-        page.write(ROOT / "docs", cells)
+        page.write(ROOT / "docs", OPTIONS.page, cells)
     sys.exit(1 if wrong else 0)
 
 
