@@ -101,7 +101,11 @@ pub(super) fn find(program: &Program, c: &Compute) -> Option<Gathered> {
     let shared = size(channels.clone(), &extents) * size(rank - last..rank, &extents);
     let all = extents.iter().product::<i64>();
     let entries = all / shared.max(1) * times * picks.len() as i64;
-    let pays = shared >= SHARE && all >= FEW && entries <= MOST && entries <= all * times;
+    // Elements that lie side by side in the array and far apart in the result are only moved: each would
+    // be read from a line of its own, for one channel after the other.
+    let turned = last == 0 && from_channels.end == depth && channels.end < rank;
+    let moved = turned && picks.len() as i64 * times == 1;
+    let pays = shared >= SHARE && all >= FEW && entries <= MOST && entries <= all * times && !moved;
     let fine = |p: &Pick| {
         let parts = p.conditions.iter().chain(&p.index).chain([&p.weight]);
         parts.into_iter().all(|e| harmless(program, c, e))
