@@ -103,7 +103,7 @@ pub(super) fn as_it_lies(s: &Sizes) -> bool {
 
 /// Like [`plane`], without a copy of the channel.
 #[inline(always)]
-unsafe fn plane3<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usize) {
+unsafe fn plane3<S: Simd>(v: &RxConv2dF32, s: &Sizes, (image, channel): (usize, usize)) {
     // SAFETY: image and channel are the convolution's, whose arrays have its sizes.
     unsafe {
         let x = v.x.add((image * s.c + channel) * s.h * s.w);
@@ -375,41 +375,31 @@ pub(super) unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) ->
         }
         // Where rows are short, vectors of 16 lanes that are half full still do better in place.
         let lie = isa() == Isa::Avx512 && s.ow > 8 || !lanes::pays(s);
+        // A channel is a task, which reads the image in place.
+        macro_rules! by_channel {
+            ($kernel:ident) => {{
+                let shared = Share::new((shared_v, s));
+                context.pool.each(s.n * s.c, grain, |begin, end, _| {
+                    let &(v, s) = shared.get();
+                    for task in begin..end {
+                        let at = (task / s.c, task % s.c);
+                        dispatch!($kernel(v: &RxConv2dF32, s: &Sizes, at: (usize, usize)));
+                    }
+                });
+                return 0;
+            }};
+        }
         if across::can(s) && lie {
-            let shared = Share::new((shared_v, s));
-            context.pool.each(s.n * s.c, grain, |begin, end, _| {
-                let &(v, s) = shared.get();
-                for task in begin..end {
-                    let at = (task / s.c, task % s.c);
-                    dispatch!(channel_across(v: &RxConv2dF32, s: &Sizes, at: (usize, usize)));
-                }
-            });
-            return 0;
+            by_channel!(channel_across);
         }
         if in_twos(s) && lie {
-            let shared = Share::new((shared_v, s));
-            context.pool.each(s.n * s.c, grain, |begin, end, _| {
-                let &(v, s) = shared.get();
-                for task in begin..end {
-                    let at = (task / s.c, task % s.c);
-                    dispatch!(channel_twos(v: &RxConv2dF32, s: &Sizes, at: (usize, usize)));
-                }
-            });
-            return 0;
+            by_channel!(channel_twos);
         }
         if lanes::pays(s) && !(as_it_lies(s) && lie) {
             return lanes::run(context, v, s);
         }
         if as_it_lies(s) {
-            let shared = Share::new((shared_v, s));
-            context.pool.each(s.n * s.c, grain, |begin, end, _| {
-                let &(v, s) = shared.get();
-                for task in begin..end {
-                    let (image, channel) = (task / s.c, task % s.c);
-                    dispatch!(plane3(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usize));
-                }
-            });
-            return 0;
+            by_channel!(plane3);
         }
         let padded = Padded::of(s.window());
         let room = padded.floats().next_multiple_of(16);

@@ -63,8 +63,10 @@ impl RxGemmF32 {
         match (self.b_rs, self.b_cs) {
             (_, 1) if few || self.m as usize <= NARROW => Way::Direct,
             (1, _) if few && self.a_packed.is_null() && self.a_cs == 1 => Way::Dots,
-            (_, 1) if self.in_place() && self.in_strips() => Way::Strips,
-            (_, 1) if self.in_place() => Way::Direct,
+            (_, 1) if self.in_place() => match self.in_strips() {
+                true => Way::Strips,
+                false => Way::Direct,
+            },
             _ => Way::Packed,
         }
     }
@@ -73,8 +75,7 @@ impl RxGemmF32 {
     /// few rows of A to pay for packing it, and the rows of B do not all fall into the same few sets
     /// of the caches.
     fn in_place(&self) -> bool {
-        let places = SETS / gcd(self.b_rs as usize * size_of::<f32>(), SETS);
-        self.m as usize <= IN_PLACE && (self.k as usize).min(KC) <= WAYS * places
+        self.m as usize <= IN_PLACE && (self.k as usize).min(KC) <= WAYS * self.places(SETS)
     }
 
     /// Returns whether a B whose rows could be read in place is copied strip by strip, each of which
@@ -85,8 +86,14 @@ impl RxGemmF32 {
         if isa() == Isa::Avx512 || m < STRIP_ROWS {
             return false;
         }
-        let places = NEAR_SETS / gcd(self.b_rs as usize * size_of::<f32>(), NEAR_SETS);
-        k >= STRIP_ROWS && (k * n > STAYS || k.min(STRIP_KC) > NEAR_WAYS * places)
+        let collide = k.min(STRIP_KC) > NEAR_WAYS * self.places(NEAR_SETS);
+        k >= STRIP_ROWS && (k * n > STAYS || collide)
+    }
+
+    /// Returns how many rows of B in turn begin at different places of a cache whose sets lines fall
+    /// into again after so many bytes.
+    fn places(&self, again: usize) -> usize {
+        again / gcd(self.b_rs as usize * size_of::<f32>(), again)
     }
 
     /// Returns whether blocks of a packed B are copied to contiguous memory. A packed B of which
