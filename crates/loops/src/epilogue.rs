@@ -9,9 +9,11 @@ use crate::continued::{largest_part, only_reader, reads, split_off};
 use crate::{BinOp, Buf, Buffer, Compute, Ex, ExKind, Hint, Program, Role, Stage, visit_expr};
 use relax_tensor::DType;
 
-/// `bound(sum * scale + bias + residual)`, rounded; parts that are `None` are omitted.
+/// `bound((sum + offset) * scale + bias + residual)`, rounded; parts that are `None` are omitted.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Epilogue {
+    /// A summand per channel, before the factor.
+    pub offset: Option<Buf>,
     /// A factor per channel.
     pub scale: Option<Buf>,
     /// A summand per channel.
@@ -19,16 +21,85 @@ pub struct Epilogue {
     /// A summand per element.
     pub residual: Option<Buf>,
     /// The bounds of the result.
-    pub bounds: Option<(f32, f32)>,
+    pub bounds: Option<Bounds>,
     /// Whether the result is rounded to float16, last of all. Bounds that are numbers of it are the
     /// same before that and after.
     pub halved: bool,
 }
 
+/// The least and the largest result, which may be infinite.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Bounds {
+    /// The least.
+    pub lo: f32,
+    /// The largest.
+    pub hi: f32,
+    /// What becomes of NaN.
+    pub nan: OfNan,
+}
+
+/// What a bounded NaN becomes: it differs from a number by the order in which the two bounds are
+/// taken, and by which operand of these the bound is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OfNan {
+    /// The lower bound: `min(max(x, lo), hi)`.
+    Low,
+    /// The upper bound: `max(min(x, hi), lo)`.
+    High,
+    /// NaN: `min(hi, max(lo, x))`.
+    Nan,
+}
+
+impl Bounds {
+    /// Returns what an expression is bounded to by the maxima and minima with numbers around it, and
+    /// the expression without them; `None` where no one pair of bounds does the same.
+    fn around(mut e: &Ex) -> Option<(Option<Bounds>, &Ex)> {
+        let mut taken = Vec::new();
+        while let ExKind::Binary(op @ (BinOp::Max | BinOp::Min), a, b) = e.kind() {
+            let (element_first, bound, x) = match (a.as_float(), b.as_float()) {
+                (None, Some(bound)) => (true, bound, a),
+                (Some(bound), None) => (false, bound, b),
+                _ => break,
+            };
+            taken.push((*op == BinOp::Max, element_first, bound as f32));
+            e = x;
+        }
+        let Some(&(_, first, start)) = taken.last() else {
+            return Some((None, e));
+        };
+        let (mut lo, mut hi, mut of_nan) = (f32::NEG_INFINITY, f32::INFINITY, start);
+        for &(is_max, element_first, bound) in taken.iter().rev() {
+            let (mine, other) = match is_max {
+                true => (&mut lo, hi),
+                false => (&mut hi, lo),
+            };
+            // Zeros of both signs would not be told apart in the same way.
+            let mixed =
+                element_first != first || bound == *mine && bound.to_bits() != mine.to_bits();
+            if mixed || bound.is_nan() || bound == other {
+                return None;
+            }
+            match is_max {
+                true => (lo, of_nan) = (lo.max(bound), of_nan.max(bound)),
+                false => (hi, of_nan) = (hi.min(bound), of_nan.min(bound)),
+            }
+        }
+        let nan = match of_nan {
+            _ if lo >= hi => return None,
+            _ if !first => OfNan::Nan,
+            n if n == lo => OfNan::Low,
+            n if n == hi => OfNan::High,
+            _ => return None,
+        };
+        Some((Some(Bounds { lo, hi, nan }), e))
+    }
+}
+
 impl Epilogue {
     /// The buffers that it reads.
     pub fn operands(&self) -> impl Iterator<Item = Buf> {
-        [self.scale, self.bias, self.residual].into_iter().flatten()
+        let all = [self.offset, self.scale, self.bias, self.residual];
+        all.into_iter().flatten()
     }
 }
 
@@ -184,38 +255,29 @@ impl<'p> Sums<'p> {
         ((found || one) && self.program.bufs[*buf].dtype == DType::F32).then_some(*buf)
     }
 
+    /// Returns what an expression adds to the sums: nothing, or a number per channel.
+    fn offset(&self, c: &Compute, e: &Ex) -> Option<Option<Buf>> {
+        if self.at_own_index(c, e) {
+            return Some(None);
+        }
+        let ExKind::Binary(BinOp::Add, a, b) = e.kind() else {
+            return None;
+        };
+        let (sum, offset) = if reads(a, self.out) { (a, b) } else { (b, a) };
+        let sums = self.at_own_index(c, sum);
+        sums.then(|| self.per_channel(c, offset).map(Some))?
+    }
+
     /// Returns the epilogue that an expression of the reader `c` applies to the sums.
     fn epilogue(&self, c: &Compute, value: &Ex) -> Option<Epilogue> {
         let mut out = Epilogue::default();
-        let (mut lo, mut hi) = (f32::NEG_INFINITY, f32::INFINITY);
         let mut e = value;
         if let ExKind::Cast(narrow) = value.kind()
             && narrow.dtype() == DType::F16
         {
             (out.halved, e) = (true, narrow);
         }
-        loop {
-            match e.kind() {
-                ExKind::Binary(BinOp::Max, x, b) if b.as_float().is_some() => {
-                    lo = lo.max(b.as_float()? as f32);
-                    e = x;
-                }
-                // Only as the outer bound: the kernel applies the minimum last.
-                ExKind::Binary(BinOp::Min, x, b)
-                    if b.as_float().is_some() && lo == f32::NEG_INFINITY =>
-                {
-                    hi = hi.min(b.as_float()? as f32);
-                    e = x;
-                }
-                _ => break,
-            }
-        }
-        if lo.is_nan() || hi.is_nan() || lo > hi {
-            return None;
-        }
-        if (lo, hi) != (f32::NEG_INFINITY, f32::INFINITY) {
-            out.bounds = Some((lo, hi));
-        }
+        (out.bounds, e) = Bounds::around(e)?;
         if out.halved {
             e = match e.kind() {
                 ExKind::Cast(sum) if sum.dtype() == DType::F32 => sum,
@@ -235,14 +297,8 @@ impl<'p> Sums<'p> {
                 match e.kind() {
                     ExKind::Binary(BinOp::Add, a, b) => terms.extend([a, b]),
                     ExKind::Binary(BinOp::Mul, a, b) if out.scale.is_none() && !seen => {
-                        let (sum, factor) = if self.at_own_index(c, a) {
-                            (a, b)
-                        } else {
-                            (b, a)
-                        };
-                        if !self.at_own_index(c, sum) {
-                            return None;
-                        }
+                        let (sum, factor) = if reads(a, self.out) { (a, b) } else { (b, a) };
+                        out.offset = self.offset(c, sum)?;
                         out.scale = Some(self.per_channel(c, factor)?);
                         seen = true;
                     }

@@ -23,23 +23,25 @@ int32_t rx_isa(void);
 
 /* ---- matrix products ---------------------------------------------------------------- */
 
-enum { RX_ACT_NONE = 0, RX_ACT_RELU = 1, RX_ACT_CLIP = 2 };
+/* The clips differ in what NaN becomes: the lower bound, the upper one, NaN. */
+enum { RX_ACT_NONE = 0, RX_ACT_RELU = 1, RX_ACT_CLIP = 2, RX_ACT_CLIP_NAN_HIGH = 3, RX_ACT_CLIP_NAN = 4 };
 enum { RX_ROUND_NONE = 0, RX_ROUND_HALF = 1 /* to the nearest float16 */ };
 enum { RX_BIAS_ROW = 0 /* bias[m] */, RX_BIAS_COLUMN = 1 /* bias[n] */ };
 
 /* What happens to every element of a result before it is stored, in this order:
- * · scale, + bias, + residual, activation, rounding. All zero: nothing. */
+ * + offset, · scale, + bias, + residual, activation, rounding. All zero: nothing. */
 typedef struct RxEpilogue {
   const float *bias;     /*  0: NULL: none */
   const float *residual; /*  8: NULL: none; laid out as the result; may be the result itself */
   int64_t residual_ld;   /* 16: its row stride (matrix products only) */
   int32_t bias_axis;     /* 24: RX_BIAS_ROW or RX_BIAS_COLUMN (matrix products only) */
   int32_t activation;    /* 28: RX_ACT_* */
-  float lo, hi;          /* 32, 36: RX_ACT_CLIP's bounds */
+  float lo, hi;          /* 32, 36: the clips' bounds */
   const float *scale;    /* 40: NULL: none; along bias_axis */
   int32_t rounding;      /* 48: RX_ROUND_* */
   int32_t reserved;      /* 52: zero */
-} RxEpilogue;            /* 56 bytes */
+  const float *offset;   /* 56: NULL: none; along bias_axis */
+} RxEpilogue;            /* 64 bytes */
 
 /* C[m,n] = epilogue(A[m,k] · B[k,n] (+ C)). Element (i, p) of A is a[i*a_rs + p*a_cs], and so
  * for B, so a transposed operand is one with its strides exchanged (nn.dense's weight
@@ -57,7 +59,7 @@ typedef struct RxGemmF32 {
   int32_t accumulate;     /* 104: add to C's old contents */
   int32_t reserved;       /* 108: zero */
   RxEpilogue epilogue;    /* 112 */
-} RxGemmF32;              /* 168 bytes */
+} RxGemmF32;              /* 176 bytes */
 
 int32_t rx_gemm_f32(RxContext *ctx, const RxGemmF32 *g);
 /* `batch` products; operand x of product i starts x_step elements after that of i-1 (0: the
@@ -179,8 +181,8 @@ typedef struct RxConv2dF32 {
   const float *weight;            /* 144 */
   const float *weight_packed;     /* 152: not NULL: from rx_conv2d_f32_pack; weight is not read */
   float *y;                       /* 160 */
-  RxEpilogue epilogue;            /* 168: bias and scale are [o]; residual is laid out as y and may be y */
-} RxConv2dF32;                    /* 224 bytes */
+  RxEpilogue epilogue;            /* 168: offset, scale and bias are [o]; residual is laid out as y and may be y */
+} RxConv2dF32;                    /* 232 bytes */
 
 int32_t rx_conv2d_f32(RxContext *ctx, const RxConv2dF32 *conv);
 /* Floats that the packed weight takes (0: this convolution packs nothing, leave it NULL), and

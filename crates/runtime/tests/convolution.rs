@@ -25,16 +25,22 @@ fn check_conv(ctx: *mut RxContext, mut v: RxConv2dF32, epilogue: usize, pack: bo
     let x = random.floats((s.n * s.c * s.h * s.w) as usize);
     let weight = random.floats((s.o * cg * s.kh * s.kw) as usize);
     let outputs = (s.n * s.o * s.oh * s.ow) as usize;
-    let (bias, residual) = (random.floats(s.o as usize), random.floats(outputs));
+    let (bias, mut residual) = (random.floats(s.o as usize), random.floats(outputs));
     let mut y = vec![9.0f32; outputs];
     (v.x, v.weight, v.y) = (x.as_ptr(), weight.as_ptr(), y.as_mut_ptr());
     if epilogue > 0 {
         (v.epilogue.bias, v.epilogue.activation) = (bias.as_ptr(), 1);
     }
     let scale = random.floats(s.o as usize);
+    let offset = random.floats(s.o as usize);
     if epilogue > 1 {
-        v.epilogue.scale = scale.as_ptr();
+        (v.epilogue.offset, v.epilogue.scale) = (offset.as_ptr(), scale.as_ptr());
+        if let Some(first) = residual.first_mut() {
+            *first = f32::NAN;
+        }
         v.epilogue.residual = residual.as_ptr();
+        (v.epilogue.lo, v.epilogue.hi) = (-0.25, 0.5);
+        v.epilogue.activation = 1 + random.below(4) as i32;
     }
     let wanted_epilogue = v.epilogue;
     if epilogue > 2 {

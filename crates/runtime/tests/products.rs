@@ -35,8 +35,9 @@ fn check_product(ctx: *mut RxContext, p: &Product, random: &mut Random) {
     let (a, b) = (random.floats(m * k), random.floats(k * n));
     let old = random.floats(m * (n + 3));
     let (row_bias, column_bias) = (random.floats(m), random.floats(n));
-    let column_scale = random.floats(n);
-    let residual = random.floats(m * (n + 1));
+    let (row_scale, column_scale) = (random.floats(m), random.floats(n));
+    let mut residual = random.floats(m * (n + 1));
+    residual[0] = f32::NAN;
     let (mut c, mut rounded) = (old.clone(), old.clone());
     let mut e = RxEpilogue::default();
     match p.epilogue {
@@ -48,6 +49,12 @@ fn check_product(ctx: *mut RxContext, p: &Product, random: &mut Random) {
         3 => {
             (e.residual, e.residual_ld) = (residual.as_ptr(), n as i64 + 1);
             (e.activation, e.lo, e.hi) = (2, -0.25, 0.5);
+        }
+        4 => {
+            (e.offset, e.scale, e.bias) =
+                (row_bias.as_ptr(), row_scale.as_ptr(), row_bias.as_ptr());
+            (e.residual, e.residual_ld) = (residual.as_ptr(), n as i64 + 1);
+            (e.activation, e.lo, e.hi) = (3 + random.below(2) as i32, -0.25, 0.5);
         }
         _ => {}
     }
@@ -141,7 +148,7 @@ fn products_of_all_sizes_and_strides() {
                 b_t: random.below(2) == 1,
                 packed: (random.below(3) == 0, random.below(3) == 0),
                 accumulate: random.below(3) == 0,
-                epilogue: random.below(4),
+                epilogue: random.below(5),
             };
             check_product(ctx, &p, random);
         };

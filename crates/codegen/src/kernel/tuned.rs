@@ -11,7 +11,7 @@ use relax_runtime::kernels::requantize::RxRequantize;
 use relax_runtime::kernels::rows::RxLayerNormF32;
 use relax_tensor::DType;
 
-use relax_loops::epilogue::Epilogue;
+use relax_loops::epilogue::{Bounds, Epilogue, OfNan};
 use relax_loops::fits::{self, Fit};
 use relax_loops::select::hinted::Hinted;
 
@@ -79,6 +79,7 @@ impl Kernel<'_, '_, '_> {
             bias: e.bias,
             residual: e.residual,
             scale: e.scale,
+            offset: e.offset,
         }) {
             if let Some(buf) = buf {
                 let (data, _) = self.of(buf);
@@ -89,9 +90,14 @@ impl Kernel<'_, '_, '_> {
             bias_axis: axis as i64
         })
         .to_vec();
-        if e.bounds.is_some() {
+        if let Some(Bounds { nan, .. }) = e.bounds {
+            let activation = match nan {
+                OfNan::Low => Activation::Clip,
+                OfNan::High => Activation::ClipNanHigh,
+                OfNan::Nan => Activation::ClipNan,
+            };
             ints.extend(fields!(RxEpilogue {
-                activation: Activation::Clip as i64
+                activation: activation as i64
             }));
         }
         if e.halved {
@@ -100,7 +106,7 @@ impl Kernel<'_, '_, '_> {
             }));
         }
         self.put_ints(f, ints.into_iter().map(|(field, n)| (part.field(field), n)));
-        if let Some((lo, hi)) = e.bounds {
+        if let Some(Bounds { lo, hi, .. }) = e.bounds {
             for (field, v) in fields!(RxEpilogue { lo: lo, hi: hi }) {
                 let v = self.b.ins().f32const(v);
                 self.put(f, [(part.field(field), v)]);

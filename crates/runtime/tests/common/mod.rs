@@ -177,6 +177,9 @@ pub fn finish(e: &RxEpilogue, sum: f32, bias: usize, residual: usize) -> f32 {
     let mut x = sum;
     // SAFETY: the tests give bias and residual their sizes.
     unsafe {
+        if !e.offset.is_null() {
+            x += *e.offset.add(bias);
+        }
         if !e.scale.is_null() {
             x *= *e.scale.add(bias);
         }
@@ -189,7 +192,9 @@ pub fn finish(e: &RxEpilogue, sum: f32, bias: usize, residual: usize) -> f32 {
     }
     match e.activation {
         1 => x.max(0.0),
-        2 => x.clamp(e.lo, e.hi),
+        2 if x.is_nan() => e.lo,
+        3 if x.is_nan() => e.hi,
+        2..=4 => x.clamp(e.lo, e.hi),
         _ => x,
     }
 }

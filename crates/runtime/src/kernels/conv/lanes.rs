@@ -8,6 +8,7 @@ use super::depthwise::{as_it_lies, taps};
 use super::{RxConv2dF32, SMALL_DEPTHWISE, Sizes};
 use crate::context::RxContext;
 use crate::kernels::scratch::Scratch;
+use crate::kernels::simd::bounds::Bounds;
 use crate::kernels::simd::square::{MOST, Turning, dispatch_turning, gather, lanes, scatter};
 use crate::kernels::simd::{Isa, isa};
 use crate::threads::{Grain, Share};
@@ -113,9 +114,10 @@ unsafe fn factors(
 
 /// The operations on sums before they are transposed back, and after.
 struct Finish<S> {
+    offset: S,
     scale: Option<S>,
     bias: S,
-    bounds: Option<(f32, f32)>,
+    bounds: Option<Bounds<f32>>,
     residual: *const f32,
 }
 
@@ -152,9 +154,10 @@ unsafe fn channels<S: Turning>(
             let some = (channel, s.og, lines);
             let scale = S::load(factors(e.scale, some, 1.0).as_ptr());
             let finish = Finish {
+                offset: S::load(factors(e.offset, some, 0.0).as_ptr()),
                 scale: if e.scale.is_null() { None } else { Some(scale) },
                 bias: S::load(factors(e.bias, some, 0.0).as_ptr()),
-                bounds: (e.activation != 0).then(|| e.bounds()),
+                bounds: e.bounds(),
                 residual: match e.residual.is_null() {
                     true => e.residual,
                     false => e.residual.add(place),
@@ -232,8 +235,7 @@ unsafe fn block<S: Turning, const R: usize, const C: usize>(
 ) {
     let s = room.s;
     let (right, down) = (s.sw * S::LANES, s.sh * room.row * S::LANES);
-    // SAFETY: the instruction set of `S` is enabled here.
-    let mut acc = unsafe { [[S::splat(0.0); C]; R] };
+    let mut acc = [[finish.offset; C]; R];
     // SAFETY: the copy holds what the block's windows read, and `to` has a vector for each output.
     unsafe {
         for ky in rows.clone() {
@@ -259,10 +261,10 @@ unsafe fn block<S: Turning, const R: usize, const C: usize>(
                     x = x.mul(scale);
                 }
                 x = x.add(finish.bias);
-                if let Some((lo, hi)) = finish.bounds
+                if let Some(bounds) = finish.bounds
                     && finish.residual.is_null()
                 {
-                    x = x.max(S::splat(lo)).min(S::splat(hi));
+                    x = bounds.splat().of_lanes(x);
                 }
                 x.store(to.add((r * s.ow + c) * S::LANES));
             }

@@ -264,12 +264,7 @@ impl Sizes {
         epilogue.residual_ld = ld as i64;
         // SAFETY: the element lies in the output.
         unsafe {
-            if !epilogue.bias.is_null() {
-                epilogue.bias = epilogue.bias.add(channel);
-            }
-            if !epilogue.scale.is_null() {
-                epilogue.scale = epilogue.scale.add(channel);
-            }
+            epilogue.skip(channel);
             if !epilogue.residual.is_null() {
                 epilogue.residual = epilogue.residual.add(at);
             }

@@ -7,7 +7,6 @@
 
 use super::{RxConv2dF32, SMALL, Sizes};
 use crate::context::{RxContext, Status};
-use crate::kernels::gemm::epilogue::RxEpilogue;
 use crate::kernels::gemm::tile::ROWS;
 use crate::kernels::gemm::{RxGemmF32, Way, serial};
 use crate::kernels::scratch::Scratch;
@@ -85,22 +84,11 @@ impl Sizes {
 unsafe fn finish(v: &RxConv2dF32, pixels: usize, channel: usize, plane: usize) {
     let e = &v.epilogue;
     let bounds = e.bounds();
-    // SAFETY: scale and bias have a number for each channel, the residual the output's form.
-    let scale = unsafe {
-        if e.scale.is_null() {
-            1.0
-        } else {
-            *e.scale.add(channel)
-        }
+    let number = |from: *const f32| {
+        // SAFETY: what there is has a number for each channel.
+        (!from.is_null()).then(|| unsafe { *from.add(channel) })
     };
-    // SAFETY: scale and bias have a number for each channel, the residual the output's form.
-    let bias = unsafe {
-        if e.bias.is_null() {
-            0.0
-        } else {
-            *e.bias.add(channel)
-        }
-    };
+    let [offset, scale, bias] = [e.offset, e.scale, e.bias].map(number);
     for i in 0..pixels {
         // SAFETY: scale and bias have a number for each channel, the residual the output's form.
         let (y, mut x) = unsafe {
@@ -108,10 +96,13 @@ unsafe fn finish(v: &RxConv2dF32, pixels: usize, channel: usize, plane: usize) {
             let x = *y;
             (y, x)
         };
-        if !e.scale.is_null() {
+        if let Some(offset) = offset {
+            x += offset;
+        }
+        if let Some(scale) = scale {
             x *= scale;
         }
-        if !e.bias.is_null() {
+        if let Some(bias) = bias {
             x += bias;
         }
         // SAFETY: scale and bias have a number for each channel, the residual the output's form.
@@ -120,8 +111,8 @@ unsafe fn finish(v: &RxConv2dF32, pixels: usize, channel: usize, plane: usize) {
                 x += *e.residual.add(plane * pixels + i);
             }
         }
-        if e.activation != 0 {
-            x = RxEpilogue::bound(x, bounds);
+        if let Some(bounds) = bounds {
+            x = bounds.of(x);
         }
         if e.rounds() {
             x = f16::from_f32(x).to_f32();

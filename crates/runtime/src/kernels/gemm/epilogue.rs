@@ -1,6 +1,7 @@
 //! The operations on a result before it is stored.
 
 use crate::kernels::simd::Simd;
+use crate::kernels::simd::bounds::{Bounds, OfNan};
 use crate::{c_enumeration, c_structure};
 use std::ptr::null;
 
@@ -11,8 +12,12 @@ c_enumeration! {
         None = "RX_ACT_NONE",
         /// Negative numbers become 0.
         Relu = "RX_ACT_RELU",
-        /// Clamped between two bounds.
+        /// Clamped between two bounds; NaN becomes the lower one.
         Clip = "RX_ACT_CLIP",
+        /// Clamped between two bounds; NaN becomes the upper one.
+        ClipNanHigh = "RX_ACT_CLIP_NAN_HIGH",
+        /// Clamped between two bounds, except NaN.
+        ClipNan = "RX_ACT_CLIP_NAN",
     }
 
     /// What every element is rounded to, last of all.
@@ -49,12 +54,14 @@ c_structure! {
         pub lo: f32,
         /// Upper bound of clip.
         pub hi: f32,
-        /// A factor of the sum, applied first, along `bias_axis`; may be null.
+        /// A factor of the sum, along `bias_axis`; may be null.
         pub scale: *const f32,
         /// A [`Rounding`].
         pub rounding: i32,
         /// Zero.
         pub reserved: i32,
+        /// Added to the sum before all else, along `bias_axis`; may be null.
+        pub offset: *const f32,
     }
 }
 
@@ -71,17 +78,12 @@ impl Default for RxEpilogue {
             scale: null(),
             rounding: 0,
             reserved: 0,
+            offset: null(),
         }
     }
 }
 
 impl RxEpilogue {
-    /// Returns whether there is an activation.
-    #[inline(always)]
-    pub(crate) fn activates(&self) -> bool {
-        self.activation != Activation::None as i32
-    }
-
     /// Returns whether elements are rounded.
     #[inline(always)]
     pub(crate) fn rounds(&self) -> bool {
@@ -94,26 +96,37 @@ impl RxEpilogue {
         self.bias_axis == BiasAxis::Row as i32
     }
 
-    /// Bounds of the activation.
-    pub fn bounds(&self) -> (f32, f32) {
-        match Activation::of(self.activation) {
-            Some(Activation::Relu) => (0.0, f32::INFINITY),
-            Some(Activation::Clip) => (self.lo, self.hi),
-            Some(Activation::None) | None => (f32::NEG_INFINITY, f32::INFINITY),
-        }
+    /// Bounds of the activation; `None` without one.
+    pub fn bounds(&self) -> Option<Bounds<f32>> {
+        let (lo, hi, nan) = match Activation::of(self.activation)? {
+            Activation::None => return None,
+            Activation::Relu => (0.0, f32::INFINITY, OfNan::Low),
+            Activation::Clip => (self.lo, self.hi, OfNan::Low),
+            Activation::ClipNanHigh => (self.lo, self.hi, OfNan::High),
+            Activation::ClipNan => (self.lo, self.hi, OfNan::Nan),
+        };
+        Some(Bounds { lo, hi, nan })
     }
 
-    /// Clamps a number as the vectors do (`a > b ? a : b`): NaN becomes the lower bound.
+    /// Leaves out what is for the first rows or columns, by `bias_axis`.
+    ///
+    /// # Safety
+    /// There are as many.
     #[inline(always)]
-    pub fn bound(x: f32, (lo, hi): (f32, f32)) -> f32 {
-        let x = if x > lo { x } else { lo };
-        if x < hi { x } else { hi }
+    pub(crate) unsafe fn skip(&mut self, count: usize) {
+        for from in [&mut self.offset, &mut self.scale, &mut self.bias] {
+            if !from.is_null() {
+                // SAFETY: there is a number for each row or column.
+                *from = unsafe { from.add(count) };
+            }
+        }
     }
 
     /// Returns whether there is nothing to do.
     pub fn none(&self) -> bool {
-        let adds = !self.bias.is_null() || !self.residual.is_null();
-        !adds && self.scale.is_null() && !self.activates() && !self.rounds()
+        let added = [self.offset, self.bias, self.residual];
+        let adds = added.iter().any(|from| !from.is_null());
+        !adds && self.scale.is_null() && self.bounds().is_none() && !self.rounds()
     }
 }
 
@@ -137,27 +150,27 @@ pub struct Target {
 pub struct Line<S> {
     c: *mut f32,
     residual: *const f32,
+    offset: Option<S>,
     scale: Option<S>,
     bias: Option<S>,
-    bounds: Option<(S, S)>,
+    bounds: Option<Bounds<S>>,
     rounds: bool,
 }
 
 impl<S: Simd> Line<S> {
-    /// Returns what sums begin with: the bias, which is not added to them later then, unless they
-    /// are scaled first.
+    /// Returns what sums begin with: what is added to them first, which is not added to them later
+    /// then.
     ///
     /// # Safety
     /// The instruction set of `S` is enabled.
     #[inline(always)]
     pub unsafe fn start(&mut self) -> S {
-        let bias = if self.scale.is_none() {
-            self.bias.take()
-        } else {
-            None
+        let first = match (self.offset.take(), self.scale) {
+            (None, None) => self.bias.take(),
+            (offset, _) => offset,
         };
         // SAFETY: the instruction set of `S` is enabled.
-        bias.unwrap_or(unsafe { S::splat(0.0) })
+        first.unwrap_or(unsafe { S::splat(0.0) })
     }
 
     /// As [`Line::put`] for all lanes of vectors that are `ld` apart.
@@ -181,6 +194,9 @@ impl<S: Simd> Line<S> {
                 }
             };
         }
+        if let Some(offset) = self.offset {
+            each!(x, _ => x.add(offset));
+        }
         if let Some(scale) = self.scale {
             each!(x, _ => x.mul(scale));
         }
@@ -191,9 +207,8 @@ impl<S: Simd> Line<S> {
             // SAFETY: a residual has the columns of the result.
             each!(x, place => x.add(unsafe { S::load(self.residual.add(place)) }));
         }
-        if let Some((lo, hi)) = self.bounds {
-            // As `a > b ? a : b`: a NaN becomes the bound.
-            each!(x, _ => x.max(lo).min(hi));
+        if let Some(bounds) = self.bounds {
+            bounds.of_tile(&mut x);
         }
         if self.rounds {
             each!(x, _ => x.half());
@@ -214,6 +229,9 @@ impl<S: Simd> Line<S> {
     pub unsafe fn put(&self, at: usize, mut x: S, n: usize) {
         // SAFETY: the row has columns `at..at + n`, and a residual those of the result.
         unsafe {
+            if let Some(offset) = self.offset {
+                x = x.add(offset);
+            }
             if let Some(scale) = self.scale {
                 x = x.mul(scale);
             }
@@ -223,9 +241,8 @@ impl<S: Simd> Line<S> {
             if !self.residual.is_null() {
                 x = x.add(S::load_part(self.residual.add(at), n));
             }
-            if let Some((lo, hi)) = self.bounds {
-                // As `a > b ? a : b`: a NaN becomes the bound.
-                x = x.max(lo).min(hi);
+            if let Some(bounds) = self.bounds {
+                x = bounds.of_lanes(x);
             }
             if self.rounds {
                 x = x.half();
@@ -251,6 +268,7 @@ impl Target {
                 return Line {
                     c,
                     residual: null(),
+                    offset: None,
                     scale: None,
                     bias: None,
                     bounds: None,
@@ -258,16 +276,19 @@ impl Target {
                 };
             };
             let number = |from: *const f32| (!from.is_null()).then(|| S::splat(*from.add(row)));
-            let (lo, hi) = e.bounds();
             Line {
                 c,
                 residual: match e.residual.is_null() {
                     true => null(),
                     false => e.residual.add(row * e.residual_ld as usize),
                 },
+                offset: number(e.offset),
                 scale: number(e.scale),
                 bias: number(e.bias),
-                bounds: e.activates().then(|| (S::splat(lo), S::splat(hi))),
+                bounds: match e.bounds() {
+                    Some(bounds) => Some(bounds.splat()),
+                    None => None,
+                },
                 rounds: e.rounds(),
             }
         }
@@ -284,12 +305,7 @@ impl Target {
         unsafe {
             to.c = to.c.add(rows * self.ld + columns);
             if let Some(e) = &mut to.epilogue {
-                if !e.bias.is_null() {
-                    e.bias = e.bias.add(if e.by_row() { rows } else { columns });
-                }
-                if !e.scale.is_null() {
-                    e.scale = e.scale.add(if e.by_row() { rows } else { columns });
-                }
+                e.skip(if e.by_row() { rows } else { columns });
                 if !e.residual.is_null() {
                     e.residual = e.residual.add(rows * e.residual_ld as usize + columns);
                 }
@@ -333,9 +349,11 @@ impl Target {
         (rows, columns): (usize, usize),
     ) {
         let e = self.epilogue.unwrap_or_default();
-        let (lo, hi) = e.bounds();
         // SAFETY: the instruction set of `S` is enabled here.
-        let (lo, hi) = unsafe { (S::splat(lo), S::splat(hi)) };
+        let bounds = match e.bounds() {
+            Some(bounds) => Some(unsafe { bounds.splat::<S>() }),
+            None => None,
+        };
         for i in 0..rows {
             for column in (0..columns).step_by(S::LANES) {
                 let n = (columns - column).min(S::LANES);
@@ -350,28 +368,27 @@ impl Target {
                     if self.accumulate {
                         x = x.add(S::load_part(c, n));
                     }
-                    if !e.scale.is_null() {
-                        x = x.mul(if e.by_row() {
-                            S::splat(*e.scale.add(i))
-                        } else {
-                            S::load_part(e.scale.add(column), n)
-                        });
+                    macro_rules! along {
+                        ($op:ident, $from:expr) => {
+                            if !$from.is_null() {
+                                x = x.$op(if e.by_row() {
+                                    S::splat(*$from.add(i))
+                                } else {
+                                    S::load_part($from.add(column), n)
+                                });
+                            }
+                        };
                     }
-                    if !e.bias.is_null() {
-                        x = x.add(if e.by_row() {
-                            S::splat(*e.bias.add(i))
-                        } else {
-                            S::load_part(e.bias.add(column), n)
-                        });
-                    }
+                    along!(add, e.offset);
+                    along!(mul, e.scale);
+                    along!(add, e.bias);
                     if !e.residual.is_null() {
                         let at = e.residual.add(i * e.residual_ld as usize + column);
                         x = x.add(S::load_part(at, n));
                     }
                 }
-                if e.activates() {
-                    // As `a > b ? a : b`: a NaN becomes the bound.
-                    x = x.max(lo).min(hi);
+                if let Some(bounds) = bounds {
+                    x = bounds.of_lanes(x);
                 }
                 if e.rounds() {
                     x = x.half();

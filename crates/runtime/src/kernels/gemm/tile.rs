@@ -210,6 +210,9 @@ pub(crate) unsafe fn put<S: Simd, const MR: usize, const NV: usize>(
     if let Some(e) = &target.epilogue {
         // SAFETY: the instruction set of `S` is enabled here.
         unsafe {
+            if !e.offset.is_null() {
+                along!(add, e.offset, e.by_row());
+            }
             if !e.scale.is_null() {
                 along!(mul, e.scale, e.by_row());
             }
@@ -219,15 +222,8 @@ pub(crate) unsafe fn put<S: Simd, const MR: usize, const NV: usize>(
             if !e.residual.is_null() {
                 each!(add, e.residual, e.residual_ld as usize);
             }
-            if e.activates() {
-                let (lo, hi) = e.bounds();
-                let (lo, hi) = (S::splat(lo), S::splat(hi));
-                for i in 0..MR {
-                    for v in 0..NV {
-                        // As `a > b ? a : b`: a NaN becomes the bound.
-                        acc[i][v] = acc[i][v].max(lo).min(hi);
-                    }
-                }
+            if let Some(bounds) = e.bounds() {
+                bounds.splat::<S>().of_tile(&mut acc);
             }
             if e.rounds() {
                 for i in 0..MR {

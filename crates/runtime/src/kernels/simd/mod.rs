@@ -24,6 +24,7 @@ macro_rules! intrinsics {
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+pub mod bounds;
 pub mod bytes;
 mod portable;
 pub mod square;

@@ -2,6 +2,7 @@
 
 #[cfg(target_arch = "x86_64")]
 use super::Avx2;
+use super::bounds::Bounds;
 use super::{Isa, Portable, Simd, isa};
 
 /// The maximum number of lanes of the vectors here: wider ones take longer to transpose than what
@@ -117,7 +118,7 @@ pub unsafe fn scatter<S: Turning>(
     (count, lines): (usize, usize),
     to: *mut f32,
     step: usize,
-    (residual, bounds, halves): (*const f32, Option<(f32, f32)>, bool),
+    (residual, bounds, halves): (*const f32, Option<Bounds<f32>>, bool),
 ) {
     // SAFETY: there are `lines` lines of `count` floats, and the places that are read have a
     // vector; a residual is read before its place is written.
@@ -136,8 +137,8 @@ pub unsafe fn scatter<S: Turning>(
                 let mut x = line;
                 if !residual.is_null() {
                     x = x.add(S::load_part(residual.add(k * step + i), n));
-                    if let Some((lo, hi)) = bounds {
-                        x = x.max(S::splat(lo)).min(S::splat(hi));
+                    if let Some(bounds) = bounds {
+                        x = bounds.splat().of_lanes(x);
                     }
                 }
                 if halves {

@@ -52,9 +52,9 @@ pub(in super::super) fn can(s: &Sizes) -> bool {
 
 /// Returns the cost of an image, in multiplications of one lane: the products, and the transforms
 /// of weight, inputs and outputs (see `ways.rs`); infinite where Winograd cannot compute it. From
-/// fewer than 16 channels or to fewer than 24 the gain is uncertain, and direct sums round less.
+/// or to fewer than 16 channels the gain is uncertain, and direct sums round less.
 pub(in super::super) fn cost(s: &Sizes) -> f64 {
-    if !can(s) || s.c < 16 || s.o < 24 {
+    if !can(s) || s.c < 16 || s.o < 16 {
         return f64::INFINITY;
     }
     let (rows, columns) = tiles(s);
@@ -65,8 +65,10 @@ pub(in super::super) fn cost(s: &Sizes) -> f64 {
     };
     let (c, o) = (s.c as f64, s.o as f64);
     let blocks = rows.div_ceil(Plan::most(s)) as f64;
-    let tile = input / o + output / c;
-    c * o * (product * lanes as f64 + weight * blocks + tile * count as f64)
+    let filled = s.o.next_multiple_of(panel(s)) as f64;
+    let transforms = input / o + output / c;
+    let products = c * filled * product * lanes as f64;
+    products + c * o * (weight * blocks + transforms * count as f64)
 }
 
 /// Matrices of so many floats are written side by side: a line further apart, they do not fall on
