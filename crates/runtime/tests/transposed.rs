@@ -33,6 +33,7 @@ fn check(ctx: *mut RxContext, case: [i64; 12], images: i64, epilogue: bool) {
     let x = random.floats((images * c * h * w) as usize);
     let weight = random.floats((c * og * kh * kw) as usize);
     let (bias, outputs) = (random.floats(o as usize), (images * o * oh * ow) as usize);
+    let scale = random.floats(o as usize);
     let mut y = vec![9.0f32; outputs];
     let mut v = one_pixel();
     v.sizes = RxConv2dSizes {
@@ -56,6 +57,7 @@ fn check(ctx: *mut RxContext, case: [i64; 12], images: i64, epilogue: bool) {
     (v.x, v.weight, v.y) = (x.as_ptr(), weight.as_ptr(), y.as_mut_ptr());
     if epilogue {
         (v.epilogue.bias, v.epilogue.activation) = (bias.as_ptr(), 1);
+        (v.epilogue.offset, v.epilogue.scale) = (scale.as_ptr(), scale.as_ptr());
     }
     let mut wanted = vec![0.0f32; outputs];
     for (n, from) in (0..images).flat_map(|n| (0..c).map(move |i| (n, i))) {
@@ -100,6 +102,9 @@ fn transposed_convolutions() {
             // Steps longer than the window, and padding that takes the first columns.
             [2, 3, 1, 3, 4, 1, 2, 2, 5, 0, 1, 1],
             [2, 2, 1, 4, 3, 5, 5, 1, 1, 3, 3, 1],
+            // Several vectors of a row, padding wider than a step, and rows in several pieces.
+            [4, 3, 1, 5, 37, 5, 5, 2, 2, 3, 3, 1],
+            [2, 40, 1, 70, 40, 3, 3, 2, 2, 1, 1, 1],
         ] {
             check(ctx, case, 1, false);
             check(ctx, case, 2, true);

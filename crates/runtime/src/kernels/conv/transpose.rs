@@ -7,11 +7,12 @@
 
 use super::{RxConv2dF32, SMALL, Sizes};
 use crate::context::{RxContext, Status};
+use crate::kernels::gemm::epilogue::Target;
 use crate::kernels::gemm::tile::ROWS;
 use crate::kernels::gemm::{RxGemmF32, Way, serial};
 use crate::kernels::scratch::Scratch;
+use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::{Grain, Share};
-use half::f16;
 use std::ops::Range;
 use std::ptr::{null, null_mut};
 
@@ -25,101 +26,133 @@ struct Piece {
     to: usize,
     /// The contributions of its pixels: by filter, then by window position, then by pixel.
     spread: *const f32,
+    /// Room for what they add to a plane, and around it: [`Piece::area`].
+    area: *mut f32,
     /// The first of the group's planes in the output.
     y: *mut f32,
 }
 
-impl Sizes {
-    /// Returns the columns of the input whose place under a column of the window is in the output,
-    /// and the place of the first.
-    fn columns(&self, column: usize) -> (Range<usize>, isize) {
-        let left = (column * self.dw) as isize - self.pl;
-        let up = |n: isize| n.max(0).unsigned_abs().div_ceil(self.sw);
-        let (first, end) = (up(-left), up(self.ow as isize - left).min(self.w));
-        (first..end, left + (first * self.sw) as isize)
+impl Piece {
+    /// The rows and columns that windows over so many rows of the input reach, also outside of the
+    /// output.
+    fn area(s: &Sizes, rows: usize) -> (usize, usize) {
+        let reach = |n: usize, step: usize, taps: usize, apart: usize| {
+            n.saturating_sub(1) * step + taps.saturating_sub(1) * apart + 1
+        };
+        (reach(rows, s.sh, s.kh, s.dh), reach(s.w, s.sw, s.kw, s.dw))
     }
+}
 
-    /// Adds the contributions of a piece to some planes of the output.
-    unsafe fn gather(&self, piece: &Piece, planes: Range<usize>) {
-        let taps = self.kh * self.kw;
-        let pixels = (piece.to - piece.from) * self.w;
-        let (oh, ow) = (self.oh as isize, self.ow as isize);
-        for column in 0..self.kw {
-            let (columns, left) = self.columns(column);
-            if columns.is_empty() {
-                continue;
-            }
-            for (o, row) in planes
-                .clone()
-                .flat_map(|o| (0..self.kh).map(move |y| (o, y)))
-            {
-                let line = (o * taps + row * self.kw + column) * pixels + columns.start;
-                for iy in piece.from..piece.to {
-                    let oy = (iy * self.sh + row * self.dh) as isize - self.pt;
-                    if oy < 0 || oy >= oh {
-                        continue;
-                    }
-                    // SAFETY: the piece has the sums of rows `from..to`; `columns` and the test of
-                    // `oy` leave out positions outside of the output.
-                    unsafe {
-                        let from = piece.spread.add(line + (iy - piece.from) * self.w);
-                        let to = piece.y.offset((o as isize * oh + oy) * ow + left);
-                        if self.sw == 1 {
-                            for i in 0..columns.len() {
-                                *to.add(i) += *from.add(i);
-                            }
-                        } else {
-                            for i in 0..columns.len() {
-                                *to.add(i * self.sw) += *from.add(i);
-                            }
+/// Adds the contributions of a piece to its planes of the output: plane by plane to the area around,
+/// where no pixel at an edge is an exception, and what lies in the output to that.
+///
+/// # Safety
+/// The piece has the sums of its rows for so many planes, which are its own, and the room.
+#[inline(always)]
+unsafe fn gather<S: Simd>(s: &Sizes, piece: &Piece, planes: usize) {
+    let (high, wide) = Piece::area(s, piece.to - piece.from);
+    let pixels = (piece.to - piece.from) * s.w;
+    // The part of the area that lies in the output.
+    let inside = |pad: isize, first: usize, out: usize, size: usize| {
+        let begin = pad.saturating_sub_unsigned(first).max(0).unsigned_abs();
+        let end = (out as isize + pad).saturating_sub_unsigned(first);
+        begin..end.clamp(0, size as isize).unsigned_abs()
+    };
+    let rows = inside(s.pt, piece.from * s.sh, s.oh, high);
+    let columns = inside(s.pl, 0, s.ow, wide);
+    for o in 0..planes {
+        // SAFETY: the area has the place of every pixel's every window position, and the ranges are
+        // those of it that are in the output.
+        unsafe {
+            std::ptr::write_bytes(piece.area, 0, high * wide);
+            let spread = piece.spread.add(o * s.kh * s.kw * pixels);
+            let mut column = 0;
+            while column < s.kw {
+                // With a step of two, the places under two columns of the window take turns.
+                let both = (s.sw, s.dw) == (2, 1) && column + 1 < s.kw;
+                for row in 0..s.kh {
+                    let mut from = spread.add((row * s.kw + column) * pixels);
+                    let mut to = piece.area.add(row * s.dh * wide + column * s.dw);
+                    for _ in piece.from..piece.to {
+                        match both {
+                            true => add_twos::<S>([from, from.add(pixels)], s.w, to),
+                            false => add_line::<S>(from, s.w, (to, s.sw)),
                         }
+                        (from, to) = (from.add(s.w), to.wrapping_add(s.sh * wide));
                     }
                 }
+                column += 1 + usize::from(both);
+            }
+            let y = piece.y.add(o * s.oh * s.ow);
+            for row in rows.clone() {
+                let from = piece.area.add(row * wide + columns.start);
+                let above = (piece.from * s.sh + row).saturating_add_signed(-s.pt);
+                let left = columns.start.saturating_add_signed(-s.pl);
+                add_line::<S>(from, columns.len(), (y.add(above * s.ow + left), 1));
             }
         }
     }
 }
 
-/// Scales, adds and bounds a plane of the output.
-unsafe fn finish(v: &RxConv2dF32, pixels: usize, channel: usize, plane: usize) {
-    let e = &v.epilogue;
-    let bounds = e.bounds();
-    let number = |from: *const f32| {
-        // SAFETY: what there is has a number for each channel.
-        (!from.is_null()).then(|| unsafe { *from.add(channel) })
-    };
-    let [offset, scale, bias] = [e.offset, e.scale, e.bias].map(number);
-    for i in 0..pixels {
-        // SAFETY: scale and bias have a number for each channel, the residual the output's form.
-        let (y, mut x) = unsafe {
-            let y = v.y.add(plane * pixels + i);
-            let x = *y;
-            (y, x)
-        };
-        if let Some(offset) = offset {
-            x += offset;
+/// Adds numbers to those of a line that are `step` apart.
+///
+/// # Safety
+/// There are as many of both.
+#[inline(always)]
+unsafe fn add_line<S: Simd>(from: *const f32, count: usize, (to, step): (*mut f32, usize)) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        if step > 1 {
+            for i in 0..count {
+                *to.add(i * step) += *from.add(i);
+            }
+            return;
         }
-        if let Some(scale) = scale {
-            x *= scale;
+        for i in (0..count).step_by(S::LANES) {
+            let n = (count - i).min(S::LANES);
+            let sum = S::load_part(to.add(i), n).add(S::load_part(from.add(i), n));
+            sum.store_part(to.add(i), n);
         }
-        if let Some(bias) = bias {
-            x += bias;
-        }
-        // SAFETY: scale and bias have a number for each channel, the residual the output's form.
+    }
+}
+
+/// Adds the numbers of two lines, which take turns, to twice as many.
+///
+/// # Safety
+/// There are as many of each.
+#[inline(always)]
+unsafe fn add_twos<S: Simd>(from: [*const f32; 2], count: usize, to: *mut f32) {
+    for i in (0..count).step_by(S::LANES) {
+        let n = (count - i).min(S::LANES);
+        // SAFETY: as the caller promises.
         unsafe {
-            if !e.residual.is_null() {
-                x += *e.residual.add(plane * pixels + i);
+            let [a, b] = from.map(|from| from.add(i));
+            let (near, far) = S::zip(S::load_part(a, n), S::load_part(b, n));
+            let (to, part) = (to.add(2 * i), (2 * n).min(S::LANES));
+            S::load_part(to, part).add(near).store_part(to, part);
+            if 2 * n > S::LANES {
+                let (to, part) = (to.add(S::LANES), 2 * n - S::LANES);
+                S::load_part(to, part).add(far).store_part(to, part);
             }
         }
-        if let Some(bounds) = bounds {
-            x = bounds.of(x);
-        }
-        if e.rounds() {
-            x = f16::from_f32(x).to_f32();
-        }
-        // SAFETY: scale and bias have a number for each channel, the residual the output's form.
+    }
+}
+
+/// Scales, adds and bounds some planes of the output.
+///
+/// # Safety
+/// The target begins at the first of these planes, which have so many pixels.
+#[inline(always)]
+unsafe fn finish<S: Simd>(target: &Target, planes: usize, pixels: usize) {
+    for plane in 0..planes {
+        // SAFETY: the plane is the target's; sums are read before they are overwritten.
         unsafe {
-            *y = x;
+            let line = target.line::<S>(plane);
+            let sums = target.c.add(plane * target.ld);
+            for i in (0..pixels).step_by(S::LANES) {
+                let n = (pixels - i).min(S::LANES);
+                line.put(i, S::load_part(sums.add(i), n), n);
+            }
         }
     }
 }
@@ -177,9 +210,11 @@ impl Plan {
         }
     }
 
-    /// Floats of the contributions of a piece.
-    fn spread(&self, s: &Sizes) -> usize {
-        self.rows * s.w * self.filters * s.kh * s.kw
+    /// Floats of the contributions of a piece, and of the area that it is added to.
+    fn rooms(&self, s: &Sizes) -> [usize; 2] {
+        let (high, wide) = Piece::area(s, self.rows);
+        let spread = self.rows * s.w * self.filters * s.kh * s.kw;
+        [spread, high * wide].map(|floats| floats.next_multiple_of(16))
     }
 }
 
@@ -217,28 +252,31 @@ unsafe fn task(v: &RxConv2dF32, s: &Sizes, plan: &Plan, at: Filters, scratch: *m
     let pixels = s.oh * s.ow;
     let first = at.image * s.o + at.group * s.og + at.first;
     // SAFETY: the arrays have the convolution's sizes; the planes are this task's, and the scratch
-    // memory has room for a piece and then for its product.
+    // memory has room for a piece, its area and its product.
     unsafe {
         let y = v.y.add(first * pixels);
         std::ptr::write_bytes(y, 0, at.count * pixels);
+        let [spread, area] = plan.rooms(s);
         let mut from = 0;
         while from < s.h && s.w > 0 && s.cg > 0 {
             let to = (from + plan.rows).min(s.h);
             let g = product(v, s, at, from..to, scratch);
-            serial(&g, plan.way, scratch.add(plan.spread(s)));
+            serial(&g, plan.way, scratch.add(spread + area));
             let piece = Piece {
                 from,
                 to,
                 spread: scratch,
+                area: scratch.add(spread),
                 y,
             };
-            s.gather(&piece, 0..at.count);
+            let (piece, planes) = (&piece, at.count);
+            dispatch!(gather(s: &Sizes, piece: &Piece, planes: usize));
             from = to;
         }
         if !v.epilogue.none() {
-            for plane in first..first + at.count {
-                finish(v, pixels, plane % s.o, plane);
-            }
+            let target = &s.target(v, at.image, at.group, 0).shift(at.first, 0);
+            let planes = at.count;
+            dispatch!(finish(target: &Target, planes: usize, pixels: usize));
         }
     }
 }
@@ -246,7 +284,7 @@ unsafe fn task(v: &RxConv2dF32, s: &Sizes, plan: &Plan, at: Filters, scratch: *m
 unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) -> i32 {
     let threads = context.pool.threads();
     let plan = Plan::of(v, s, threads);
-    let each = (plan.spread(s) + plan.room).next_multiple_of(16);
+    let each = (plan.rooms(s).iter().sum::<usize>() + plan.room).next_multiple_of(16);
     let Some(scratch) = Scratch::new(context, each.saturating_mul(4 * threads)) else {
         return context.status;
     };

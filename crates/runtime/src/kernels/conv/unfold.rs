@@ -16,7 +16,7 @@ struct Pixels {
     len: usize,
 }
 
-/// Adjacent pixels of a group of 16 whose inputs are adjacent too.
+/// Adjacent pixels of a group of 16 whose inputs lie in a row.
 #[derive(Clone, Copy, Default)]
 struct Run {
     to: usize,
@@ -35,15 +35,13 @@ pub struct Source<'a> {
     pub padded: Option<(&'a Padded, usize)>,
 }
 
-/// Splits `count` pixels from `first` on into parts of output rows, or into single pixels where the
-/// inputs of adjacent pixels are not adjacent; returns their number.
+/// Splits `count` pixels from `first` on into parts of output rows; returns their number.
 #[inline(always)]
-fn parts(s: &Sizes, padded: bool, first: usize, count: usize, parts: &mut [Pixels; COLS]) -> usize {
-    let longest = if padded || s.sw == 1 { s.ow } else { 1 };
+fn parts(s: &Sizes, first: usize, count: usize, parts: &mut [Pixels; COLS]) -> usize {
     let (mut n, mut to) = (0, 0);
     let (mut row, mut column) = (first / s.ow, first % s.ow);
     while to < count {
-        let len = (s.ow - column).min(count - to).min(longest);
+        let len = (s.ow - column).min(count - to);
         parts[n] = Pixels {
             to,
             row,
@@ -78,15 +76,17 @@ fn run(
     }
     let y = (p.row * s.sh + ky * s.dh) as isize - s.pt;
     let x = (p.column * s.sw + kx * s.dw) as isize - s.pl;
-    let skipped = (-x).max(0) as usize;
-    // The inputs of several pixels are adjacent.
-    let end = usize::try_from(s.w as isize - x).ok()?.min(p.len);
+    let skipped = ((-x).max(0) as usize).div_ceil(s.sw);
+    let end = usize::try_from(s.w as isize - x)
+        .ok()?
+        .div_ceil(s.sw)
+        .min(p.len);
     if y < 0 || y as usize >= s.h || skipped >= end {
         return None;
     }
     Some(Run {
         to: p.to + skipped,
-        from: (y as usize * s.w).checked_add_signed(x + skipped as isize)?,
+        from: (y as usize * s.w).checked_add_signed(x + (skipped * s.sw) as isize)?,
         len: end - skipped,
     })
 }
@@ -110,13 +110,15 @@ pub unsafe fn columns<S: Simd>(
         return;
     }
     let (c0, c1) = (common.start / taps, common.end / taps);
+    // A padded copy has columns sorted by their remainder modulo the step.
+    let step = if source.padded.is_some() { 1 } else { s.sw };
     let mut lines = [Pixels::default(); COLS];
     let mut runs = [Run::default(); COLS];
     for (panel, first) in pixels.clone().step_by(COLS).enumerate() {
         let count = (pixels.end - first).min(COLS);
         // SAFETY: the image has the pixels' channels; runs lie in the image and in the panel.
         let out = unsafe { out.add(panel * COLS * deep) };
-        let parts = parts(s, source.padded.is_some(), first, count, &mut lines);
+        let parts = parts(s, first, count, &mut lines);
         let mut place = (0, 0);
         for tap in 0..taps {
             let here = place;
@@ -131,6 +133,7 @@ pub unsafe fn columns<S: Simd>(
             // SAFETY: the image has the pixels' channels; runs lie in the image and in the panel.
             unsafe {
                 if parts == 1
+                    && step == 1
                     && let Some(run) = run(s, source.padded, lines[0], here)
                     && run.len == COLS
                 {
@@ -157,7 +160,7 @@ pub unsafe fn columns<S: Simd>(
                         out.cast::<[f32; COLS]>().write_unaligned([0.0; COLS]);
                     }
                     for run in &runs[..n] {
-                        copy_run::<S>(x.add(run.from), out.add(run.to), run.len);
+                        copy_run::<S>((x.add(run.from), step), out.add(run.to), run.len);
                     }
                     x = x.wrapping_add(plane);
                     out = out.wrapping_add(taps * COLS);
@@ -176,11 +179,31 @@ unsafe fn copy_line<S: Simd>(from: *const f32, to: *mut f32) {
 }
 
 #[inline(always)]
-unsafe fn copy_run<S: Simd>(from: *const f32, to: *mut f32, len: usize) {
-    // SAFETY: both have `len` floats.
+unsafe fn copy_run<S: Simd>((from, step): (*const f32, usize), to: *mut f32, len: usize) {
+    // SAFETY: both have `len` floats, those of the first `step` apart.
     unsafe {
         if len == 1 {
             *to = *from;
+            return;
+        }
+        if step == 2 {
+            for lane in (0..len).step_by(S::LANES) {
+                // Nothing is read behind the last of them.
+                let n = (len - lane).min(S::LANES);
+                let (from, read) = (from.add(2 * lane), 2 * n - 1);
+                let first = S::load_part(from, read.min(S::LANES));
+                let second = match read.checked_sub(S::LANES) {
+                    Some(more @ 1..) => S::load_part(from.add(S::LANES), more),
+                    _ => first,
+                };
+                S::unzip(first, second).0.store_part(to.add(lane), n);
+            }
+            return;
+        }
+        if step > 2 {
+            for i in 0..len {
+                *to.add(i) = *from.add(i * step);
+            }
             return;
         }
         for lane in (0..len).step_by(S::LANES) {

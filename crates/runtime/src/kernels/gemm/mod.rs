@@ -326,10 +326,18 @@ unsafe fn tiles<S: Simd>(
                 continue;
             }
             // What is left of a panel in even parts: a row alone waits for its sums.
-            let rows = even_piece((m - i).min(ROWS - i % ROWS), S::MR, 1);
+            let rows = match (m - i).min(ROWS - i % ROWS) {
+                left if left <= S::MR || left >= 2 * S::MR => left.min(S::MR),
+                left => left.div_ceil(2),
+            };
             let mut j = 0;
             while j < n {
-                let columns = even_piece(n - j, wide, S::LANES).min(wide);
+                // Of more than two tiles, all but the last two are whole: divisions would take half
+                // as long as a tile with a short common axis.
+                let columns = match n - j > 2 * wide {
+                    true => wide,
+                    false => even_piece(n - j, wide, S::LANES).min(wide),
+                };
                 tile::run::<S>(rows, columns, k, a, b.from(j), &target.shift(i, j));
                 b.ahead.0 = b.ahead.0.wrapping_add(steps * b.pace);
                 j += columns;

@@ -297,6 +297,18 @@ unsafe impl Simd for Avx2 {
         (even.sifted(), odd.sifted())
     }
     #[inline(always)]
+    fn zip(even: Self, odd: Self) -> (Self, Self) {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe {
+            let low = _mm256_unpacklo_ps(even.0, odd.0);
+            let high = _mm256_unpackhi_ps(even.0, odd.0);
+            (
+                Self(_mm256_permute2f128_ps::<0x20>(low, high)),
+                Self(_mm256_permute2f128_ps::<0x31>(low, high)),
+            )
+        }
+    }
+    #[inline(always)]
     fn sift(first: Self, second: Self) -> (Self, Self) {
         // SAFETY: there is no vector but where the instruction set is enabled.
         unsafe {

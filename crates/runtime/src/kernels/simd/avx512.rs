@@ -245,6 +245,18 @@ unsafe impl Simd for Avx512 {
         }
     }
     #[inline(always)]
+    fn zip(even: Self, odd: Self) -> (Self, Self) {
+        // SAFETY: there is no vector but where the instruction set is enabled.
+        unsafe {
+            let first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+            let second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
+            (
+                Self(_mm512_permutex2var_ps(even.0, first, odd.0)),
+                Self(_mm512_permutex2var_ps(even.0, second, odd.0)),
+            )
+        }
+    }
+    #[inline(always)]
     unsafe fn of_bytes(from: *const i8) -> Self {
         let wide = _mm512_cvtepi8_epi32(_mm_loadu_si128(from.cast()));
         Self(_mm512_cvtepi32_ps(wide))

@@ -276,6 +276,8 @@ pub unsafe trait Simd: Copy {
     fn unweave(whole: [Self; 4]) -> [Self; 4];
     /// Returns the lanes at even and at odd positions of two consecutive vectors.
     fn unzip(first: Self, second: Self) -> (Self, Self);
+    /// The inverse: two vectors whose lanes take turns.
+    fn zip(even: Self, odd: Self) -> (Self, Self);
     /// As [`Simd::unzip`] with fewer instructions, in an order of lanes that [`Simd::sifted`] turns
     /// into the usual one.
     #[inline(always)]
@@ -416,7 +418,12 @@ mod tests {
     use super::*;
 
     #[inline(always)]
-    unsafe fn woven<S: Simd>(from: *const f32, to: *mut f32, back: *mut f32, zipped: *mut f32) {
+    unsafe fn woven<S: Simd>(
+        from: *const f32,
+        to: *mut f32,
+        back: *mut f32,
+        [zipped, again]: [*mut f32; 2],
+    ) {
         // SAFETY: the arrays have 64 floats.
         unsafe {
             let n = S::LANES;
@@ -433,6 +440,9 @@ mod tests {
             let (even, odd) = S::unzip(parts[0], parts[1]);
             even.store(zipped);
             odd.store(zipped.add(n));
+            let (first, second) = S::zip(even, odd);
+            first.store(again);
+            second.store(again.add(n));
         }
     }
 
@@ -448,7 +458,8 @@ mod tests {
             let (mut whole, mut back) = (vec![0.0f32; 64], vec![0.0f32; 64]);
             let mut zipped = vec![0.0f32; 32];
             let (from, to, again) = (numbers.as_ptr(), whole.as_mut_ptr(), back.as_mut_ptr());
-            let halves = zipped.as_mut_ptr();
+            let mut zipped_again = vec![0.0f32; 32];
+            let halves = [zipped.as_mut_ptr(), zipped_again.as_mut_ptr()];
             let chosen = isa();
             set(limit);
             // SAFETY: the arrays are long enough for four vectors.
@@ -457,7 +468,7 @@ mod tests {
                     from: *const f32,
                     to: *mut f32,
                     again: *mut f32,
-                    halves: *mut f32,
+                    halves: [*mut f32; 2],
                 ));
             }
             set(chosen);
@@ -465,6 +476,7 @@ mod tests {
                 assert_eq!(whole[i], (i % 4 * lanes + i / 4) as f32, "{limit:?}, {i}");
                 assert_eq!(back[i], i as f32, "{limit:?}, {i}");
             }
+            assert_eq!(zipped_again[..2 * lanes], back[..2 * lanes], "{limit:?}");
             for (i, found) in zipped.iter().take(2 * lanes).enumerate() {
                 let from = i % lanes * 2 + i / lanes;
                 assert_eq!(*found, from as f32, "{limit:?}, {i}");

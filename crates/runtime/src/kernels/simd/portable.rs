@@ -237,6 +237,14 @@ unsafe impl Simd for Portable {
         )
     }
     #[inline(always)]
+    fn zip(even: Self, odd: Self) -> (Self, Self) {
+        let (a, b) = (even.0, odd.0);
+        (
+            Self([a[0], b[0], a[1], b[1]]),
+            Self([a[2], b[2], a[3], b[3]]),
+        )
+    }
+    #[inline(always)]
     unsafe fn of_bytes(from: *const i8) -> Self {
         // SAFETY: `from` has a vector's bytes.
         let bytes = unsafe { from.cast::<[i8; 4]>().read_unaligned() };
