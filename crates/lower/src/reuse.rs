@@ -131,7 +131,7 @@ fn is_residual(p: &Program, out: Buf, input: Buf) -> bool {
             Stage::Nest(_) => None,
         };
         let conv = p.hints.iter().any(|(b, h)| {
-            matches!(h, Hint::Conv2d { .. })
+            matches!(h, Hint::Conv2d { .. } | Hint::Depthwise3d { .. })
                 && Some(*b) == written(f.producer)
                 && !h.operands().contains(&input)
         });

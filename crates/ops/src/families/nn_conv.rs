@@ -400,6 +400,33 @@ pub(super) fn of_image<T: Copy>(axes: &[T], row: T) -> Option<[T; 2]> {
     }
 }
 
+/// Returns the hint for the kernel of windows over volumes that each of `groups` channels has of its
+/// own, where it supports these layouts.
+fn volume_hint(
+    l: &Layouts,
+    [x, w]: [&TensorRef; 2],
+    (strides, padding, dilation): (&[i64], &Pairs, &[i64]),
+    groups: i64,
+) -> Option<Hint> {
+    let data = l.data.convert_extents(&l.canonical, &x.shape);
+    let weight = l.kernel.convert_extents(&l.canonical_kernel, &w.shape);
+    let [channels, filters, each] =
+        [&data[1], &weight[0], &weight[1]].map(|extent| extent.as_int().unwrap_or(0));
+    let (before, behind): (Vec<i64>, Vec<i64>) = padding.iter().copied().unzip();
+    let around = [before, behind].concat();
+    let alone = groups > 1 && channels == groups;
+    // The weight is (channels, multiplier, …), or (channels times multiplier, 1, …).
+    let whole = filters == groups || each == 1;
+    (alone && whole).then_some(Hint::Depthwise3d {
+        data: x.buf,
+        weight: w.buf,
+        strides: strides.try_into().ok()?,
+        padding: around.try_into().ok()?,
+        dilation: dilation.try_into().ok()?,
+        last: l.tuned_volume(filters * each == groups)?,
+    })
+}
+
 /// Returns the hint for the kernels of convolutions of images and lines, where one supports these
 /// layouts. `depthwise`: the weight is (channels, multiplier, …).
 fn conv_hint(
@@ -447,12 +474,11 @@ pub(super) fn conv_stage(
     } else {
         weight[0].clone()
     };
-    let hint = conv_hint(
-        l,
-        [x, w],
-        (&strides, &padding, &dilation),
-        (groups, depthwise),
-    );
+    let steps = (&strides[..], &padding, &dilation[..]);
+    let hint = match n {
+        3 => volume_hint(l, [x, w], steps, groups),
+        _ => conv_hint(l, [x, w], steps, (groups, depthwise)),
+    };
     // Kernels for images read weights in place.
     let live: Vec<Live<Ex>> = (0..n)
         .map(

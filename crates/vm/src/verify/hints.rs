@@ -80,6 +80,19 @@ fn fits(p: &Program, out: Buf, hint: &Hint) -> bool {
                 && steps(&[groups])
                 && margins(&padding)
         }
+        Hint::Depthwise3d {
+            data,
+            weight,
+            strides,
+            padding,
+            dilation,
+            ..
+        } => {
+            ranks(&[(data, 5), (weight, 5), (out, 5)])
+                && steps(&strides)
+                && steps(&dilation)
+                && margins(&padding)
+        }
         Hint::Conv2dTranspose {
             data,
             weight,
