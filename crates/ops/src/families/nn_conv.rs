@@ -46,6 +46,7 @@ pub static OPS: &[OpDef] = &[
     .narrow_precision()
     .rounds_once()
     .result_dtype("out_dtype")
+    .scale(crate::ScaleRole::Contraction(super::scale_rules::convolution))
     .layout(super::layout_rules::convolution)
     .affine_product(super::affine_rules::conv1d)
     .hinted(super::hinted_windows::conv1d)
@@ -64,7 +65,7 @@ pub static OPS: &[OpDef] = &[
     .narrow_precision()
     .rounds_once()
     .result_dtype("out_dtype")
-    .scale(crate::ScaleRole::Convolution)
+    .scale(crate::ScaleRole::Contraction(super::scale_rules::convolution))
     .layout(super::layout_rules::convolution)
     .cost(super::costs::conv2d)
     .affine_product(super::affine_rules::conv2d)
@@ -84,7 +85,7 @@ pub static OPS: &[OpDef] = &[
     .narrow_precision()
     .rounds_once()
     .result_dtype("out_dtype")
-    .scale(crate::ScaleRole::Convolution)
+    .scale(crate::ScaleRole::Contraction(super::scale_rules::convolution))
     .layout(super::layout_rules::convolution)
     .inputs(&[
         input("data", "(n, c, d, h, w) in its layout"),
