@@ -82,6 +82,7 @@ pub static OPS: &[OpDef] = &[
     })
     .for_kernels(super::nn_conv_planes::of_volume)
     .affine_product(super::affine_rules::conv3d)
+    .hinted(super::hinted_windows::conv3d)
     .narrow_precision()
     .rounds_once()
     .result_dtype("out_dtype")

@@ -143,11 +143,12 @@ pub(super) fn convolved(b: &mut dyn Build, site: &Site, operands: &Operands) -> 
     let groups = site.int("groups")?;
     let whole = groups > 0 && c % groups == 0 && o % groups == 0 && of == c / groups;
     let alone = groups > 1 && groups == c;
-    let few = o / groups * h.live.taps * v.live.taps < FEW;
+    // Where planes stay where they are, that costs nothing.
+    let lines = h.plain() && v.plain();
+    let few = !lines && o / groups * h.live.taps * v.live.taps < FEW;
     if !whole || alone || few || groups > 1 && matches!(operands, Operands::Integers(..)) {
         return None;
     }
-    let lines = h.plain() && v.plain();
     let mut w = w;
     let axes = [&d, &h, &v];
     if axes.iter().zip(window).any(|(a, all)| a.live.taps != all) {
