@@ -55,7 +55,13 @@ fn inside(out: i64, [extent, window, step, before, _, dilation]: Axis) -> Vec<(i
     all.filter(|&(_, at)| (0..extent).contains(&at)).collect()
 }
 
-fn check(ctx: *mut RxContext, sizes: (i64, i64, i64), axes: [Axis; 3], last: bool, epilogue: usize) {
+fn check(
+    ctx: *mut RxContext,
+    sizes: (i64, i64, i64),
+    axes: [Axis; 3],
+    last: bool,
+    epilogue: usize,
+) {
     let mut random = Random(11);
     let (n, c, o) = sizes;
     let mut v = described(n, c, o, axes, last);

@@ -46,7 +46,9 @@ pub static OPS: &[OpDef] = &[
     .narrow_precision()
     .rounds_once()
     .result_dtype("out_dtype")
-    .scale(crate::ScaleRole::Contraction(super::scale_rules::convolution))
+    .scale(crate::ScaleRole::Contraction(
+        super::scale_rules::convolution,
+    ))
     .layout(super::layout_rules::convolution)
     .affine_product(super::affine_rules::conv1d)
     .hinted(super::hinted_windows::conv1d)
@@ -65,7 +67,9 @@ pub static OPS: &[OpDef] = &[
     .narrow_precision()
     .rounds_once()
     .result_dtype("out_dtype")
-    .scale(crate::ScaleRole::Contraction(super::scale_rules::convolution))
+    .scale(crate::ScaleRole::Contraction(
+        super::scale_rules::convolution,
+    ))
     .layout(super::layout_rules::convolution)
     .cost(super::costs::conv2d)
     .affine_product(super::affine_rules::conv2d)
@@ -86,7 +90,9 @@ pub static OPS: &[OpDef] = &[
     .narrow_precision()
     .rounds_once()
     .result_dtype("out_dtype")
-    .scale(crate::ScaleRole::Contraction(super::scale_rules::convolution))
+    .scale(crate::ScaleRole::Contraction(
+        super::scale_rules::convolution,
+    ))
     .layout(super::layout_rules::convolution)
     .inputs(&[
         input("data", "(n, c, d, h, w) in its layout"),

@@ -61,6 +61,8 @@ impl Operands {
 /// The number of products per element of the data below which rearranging planes costs more than it
 /// saves.
 const FEW: i64 = 32;
+/// The number of results of a group below which the same holds.
+const SHORT: i64 = 8;
 
 /// The parameters along one of the three axes.
 struct Along {
@@ -138,15 +140,36 @@ pub(super) fn convolved(b: &mut dyn Build, site: &Site, operands: &Operands) -> 
         dilation: dilation[k],
         live: Live::of(data[k], window[k], (strides[k], dilation[k]), padding[k]),
     };
-    let [d, h, v] = [along(0), along(1), along(2)];
+    let [mut d, mut h, mut v] = [along(0), along(1), along(2)];
     let (depth, height, width) = (d.result()?, h.result()?, v.result()?);
     let groups = site.int("groups")?;
     let whole = groups > 0 && c % groups == 0 && o % groups == 0 && of == c / groups;
     let alone = groups > 1 && groups == c;
+    // What windows of one element step over is left out first.
+    let floats = matches!(operands, Operands::Floats(_));
+    let single = [&d, &h, &v]
+        .iter()
+        .all(|a| a.live.taps == 1 && a.live.padding == (0, 0));
+    let stepping = (h.stride, v.stride) != (1, 1);
+    let mut x = x;
+    if single && stepping && !alone && floats {
+        let strides = [d.stride, h.stride, v.stride];
+        let given = [
+            ("begin", ints(&[0; 3])),
+            ("end", ints(&data)),
+            ("strides", ints(&strides)),
+            ("axes", ints(&[2, 3, 4])),
+        ];
+        x = b.call("strided_slice", &[x], &given);
+        for (axis, extent) in [(&mut d, depth), (&mut h, height), (&mut v, width)] {
+            (axis.data, axis.stride) = (extent, 1);
+        }
+    }
     // Where planes stay where they are, that costs nothing.
     let lines = h.plain() && v.plain();
     let few = !lines && o / groups * h.live.taps * v.live.taps < FEW;
-    if !whole || alone || few || groups > 1 && matches!(operands, Operands::Integers(..)) {
+    let short = groups > 1 && o / groups < SHORT;
+    if !whole || alone || few || groups > 1 && (short || !floats) {
         return None;
     }
     let mut w = w;

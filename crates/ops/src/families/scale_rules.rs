@@ -66,7 +66,10 @@ impl Conv {
     /// Channels of which each group has as many as the second axis, `repeats` times along the first.
     fn grouped(&self, groups: i64, repeats: i64) -> Option<Lie> {
         let [first, second] = self.letters.map(|letter| self.kernel.position(letter));
-        let whole = self.kernel.position(self.letters[0].to_ascii_lowercase()).is_none();
+        let whole = self
+            .kernel
+            .position(self.letters[0].to_ascii_lowercase())
+            .is_none();
         let axes = [first?, second?];
         whole.then_some(Lie::Groups {
             axes,

@@ -61,10 +61,7 @@ fn messages(e: &Edit<'_>, order: &[ExprId], body: ExprId) -> FxHashMap<ExprId, O
         if let Some((call, role)) = role(e, node) {
             let out = all.get(&node).cloned().flatten();
             // The callee is child 0.
-            for (i, message) in asked(e, node, role, &call, out)
-                .into_iter()
-                .enumerate()
-            {
+            for (i, message) in asked(e, node, role, &call, out).into_iter().enumerate() {
                 parts[i + 1].1 = message;
             }
         }

@@ -85,6 +85,27 @@ pub(super) unsafe fn sums<S: Simd>(
             let mut to = full.line::<S>(m);
             let start = to.start();
             let mut oy = 0;
+            if (s.kh, s.kw, s.dh) == (3, 3, 1) && matches!(s.sh, 1 | 2) {
+                while oy < s.oh {
+                    let (from, to) = ((oy, weight), (start, &to));
+                    macro_rules! rows {
+                        ($step:literal, $r:literal) => {
+                            copied3::<S, $step, $r>(s, copied, over, from, to)
+                        };
+                    }
+                    oy += match (s.sh, s.oh - oy) {
+                        (1, 4..) => rows!(1, 4),
+                        (1, 3) => rows!(1, 3),
+                        (1, 2) => rows!(1, 2),
+                        (1, _) => rows!(1, 1),
+                        (_, 4..) => rows!(2, 4),
+                        (_, 3) => rows!(2, 3),
+                        (_, 2) => rows!(2, 2),
+                        _ => rows!(2, 1),
+                    };
+                }
+                continue;
+            }
             while oy < s.oh {
                 // Several rows are summed at a time, so that dependency chains overlap and weights
                 // are loaded once for all.
@@ -348,6 +369,53 @@ unsafe fn down3<S: Simd, const NV: usize, const EDGE: bool>(
             row!(2, 0, 1);
         }
     }
+}
+
+/// Computes `R` output rows, which it returns, of windows of 3 by 3: each row of a copy is read once
+/// for the output rows that it contributes to, with the nine weights over a plane in registers.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
+unsafe fn copied3<S: Simd, const STEP: usize, const R: usize>(
+    s: &Sizes,
+    copied: &Copied<'_>,
+    over: &[Over],
+    (oy, weight): (usize, *const f32),
+    (start, to): (S, &Line<S>),
+) -> usize {
+    let pitch = copied.padded.row;
+    let [a, b, c] = [copied.places[0], copied.places[1], copied.places[2]];
+    for ox in (0..s.ow).step_by(S::LANES) {
+        let mut acc = [[start; 1]; R];
+        for plane in over {
+            // SAFETY: the copies hold what all windows read, and vectors beyond them.
+            unsafe {
+                let w = spread3::<S>(weight.add(plane.weight));
+                let mut row = plane.copy.add(oy * STEP * pitch + ox);
+                // Not a loop: the sums of one that is not unrolled would be in memory.
+                macro_rules! rows {
+                    ($($i:literal)*) => {$(
+                        if $i < 3 + (R - 1) * STEP {
+                            let x = [S::load(row.add(a)), S::load(row.add(b)), S::load(row.add(c))];
+                            // Sums of a row first: a sum of all would wait for each of them.
+                            for r in 0..R {
+                                if $i >= r * STEP && $i < r * STEP + 3 {
+                                    let w = &w[$i - r * STEP];
+                                    let sum = w[2].fma(x[2], w[1].fma(x[1], w[0].mul(x[0])));
+                                    acc[r][0] = acc[r][0].add(sum);
+                                }
+                            }
+                            row = S::pinned(row, &mut acc[($i / STEP).min(R - 1)][0]);
+                            row = row.wrapping_add(pitch);
+                        }
+                    )*};
+                }
+                rows!(0 1 2 3 4 5 6 7 8);
+            }
+        }
+        // SAFETY: the output has these rows and columns.
+        unsafe { put(acc, s, (oy * s.ow + ox, (s.ow - ox).min(S::LANES)), to) };
+    }
+    R
 }
 
 /// The sums of `R` output rows of `NV` vectors, whose windows begin at an element of the copies.

@@ -2,7 +2,8 @@
 //!
 //! A plane of the output is the sum of windows over some planes of the input, each as over an image.
 //! All of them are summed in registers. With channels first, padded copies of the planes that the
-//! windows are over are held in a ring, so that each plane is copied once.
+//! windows are over are held in a ring, so that each plane is copied once. Windows of one element of
+//! each plane read them in place.
 
 use super::channels_last::{Planes, row};
 use super::depthwise::{Copied, Over, sums};
@@ -150,6 +151,13 @@ fn parts(v: &RxDepthwise3dF32) -> Option<(RxConv2dF32, Sizes, Depth)> {
     };
     let mut s = Sizes::of(&sizes, v.layout)?;
     s.plane *= depth.outputs;
+    if (s.kh, s.kw) == (1, 1) && s.as_it_lies() && !s.nhwc {
+        // Any rows will do: a few long ones leave the fewest lanes empty.
+        let pixels = s.h * s.w;
+        let rows = if pixels.is_multiple_of(4) { 4 } else { 1 };
+        (s.h, s.w) = (rows, pixels / rows);
+        (s.oh, s.ow) = (s.h, s.w);
+    }
     let single = s.og == 1 || v.layout == Layout::Nchw as i32;
     single.then_some((image, s, depth))
 }
@@ -166,6 +174,9 @@ unsafe fn channel<S: Simd>(
 ) {
     let (plane, window) = (s.h * s.w, s.kh * s.kw);
     let reach = depth.reach();
+    // The numbers from this channel on. Of the last planes, vectors would read beyond them.
+    let all = (s.n * s.c - image * s.c - channel) * depth.planes * plane;
+    let in_place = copied.padded.is_channel();
     // SAFETY: the room has a copy for each plane within a window's reach, the number of that plane,
     // and a place for each plane of the window; image and channel are the convolution's.
     unsafe {
@@ -178,14 +189,16 @@ unsafe fn channel<S: Simd>(
             let count = inside.len();
             for (over, kz) in over.iter_mut().zip(inside) {
                 let z = (first + (kz * depth.distance) as isize) as usize;
+                let (from, weight) = (x.add(z * plane), kz * window);
+                if in_place && z * plane + copied.padded.floats() <= all {
+                    *over = Over { copy: from, weight };
+                    continue;
+                }
                 let copy = room.copies.add(z % reach * copied.padded.elements());
                 if std::mem::replace(&mut held[z % reach], z) != z {
-                    copied.padded.fill::<S>(x.add(z * plane), copy);
+                    copied.padded.fill::<S>(from, copy);
                 }
-                *over = Over {
-                    copy,
-                    weight: kz * window,
-                };
+                *over = Over { copy, weight };
             }
             let place = (image, channel, oz * s.oh * s.ow);
             sums::<S>(v, s, copied, &over[..count], place);
@@ -252,12 +265,7 @@ pub unsafe fn convolve(context: &mut RxContext, v: &RxDepthwise3dF32) -> i32 {
 
 /// # Safety
 /// As [`convolve`]; no size of the output is 0.
-unsafe fn channels_last(
-    context: &mut RxContext,
-    v: &RxConv2dF32,
-    s: &Sizes,
-    depth: &Depth,
-) -> i32 {
+unsafe fn channels_last(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes, depth: &Depth) -> i32 {
     let grain = Grain::of_work(SMALL_DEPTHWISE, s.ow * s.kh * s.kw * depth.taps * s.c);
     let rows = depth.outputs * s.oh;
     // SAFETY: the arrays have the convolution's sizes; tasks write disjoint rows.
