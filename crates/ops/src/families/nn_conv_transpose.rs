@@ -113,6 +113,7 @@ pub static OPS: &[OpDef] = &[
         "Transposed convolution over three spatial axes.",
         |cx| rel(cx, 3),
     )
+    .for_kernels(super::nn_conv_spread::of_volume)
     .narrow_precision()
     .affine_product(super::nn_conv_spread::of_numbers)
     .result_dtype("out_dtype")

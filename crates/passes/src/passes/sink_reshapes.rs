@@ -181,7 +181,8 @@ impl Moved {
                     if dims[to.clone()] == self.new[to.clone()] {
                         old[from.clone()].clone_from_slice(&self.old[from]);
                     } else if dims[to].iter().any(|d| *d != Dim::ONE) {
-                        return None;
+                        let place = dims.iter().position(|d| *d != Dim::ONE)?;
+                        return (long == 1).then(|| self.repeated_before(edit, e, place, span))?;
                     }
                 }
             }
@@ -202,6 +203,26 @@ impl Moved {
         }
         let extents = AttrValue::array(old.into_iter().map(AttrValue::dim));
         Some(edit.call("reshape", &[e], &[("newshape", extents)], span))
+    }
+
+    /// Makes numbers along an axis after, which a tensor consists of, numbers along an axis before: of
+    /// an axis that is a part of it, repeated.
+    fn repeated_before(
+        &self,
+        edit: &mut Edit<'_>,
+        e: ExprId,
+        axis: usize,
+        span: Span,
+    ) -> Option<ExprId> {
+        let n = self.new[axis].as_const()?;
+        let Before { axis, repeats } = self.before(axis)?;
+        let line = [("newshape", AttrValue::ints(&[n]))];
+        let mut all = edit.call("reshape", &[e], &line, span);
+        all = repeated(edit, all, repeats, span);
+        let mut old = vec![Dim::ONE; self.old.len() - axis];
+        old[0] = self.old[axis].clone();
+        let extents = AttrValue::array(old.into_iter().map(AttrValue::dim));
+        Some(edit.call("reshape", &[all], &[("newshape", extents)], span))
     }
 
     /// Makes a value of the shape before that of the shape after.
@@ -328,6 +349,19 @@ fn sunk(edit: &mut Edit<'_>, node: ExprId, alone: bool, depth: usize) -> Option<
     Some(first.again(edit, deeper.unwrap_or(new), node))
 }
 
+/// Repeats each number of a vector, and all of them then.
+fn repeated(edit: &mut Edit<'_>, mut all: ExprId, [each, times]: [i64; 2], span: Span) -> ExprId {
+    if each > 1 {
+        let given = [("repeats", each), ("axis", 0)];
+        let given = given.map(|(name, n)| (name, AttrValue::Int(n)));
+        all = edit.call("repeat", &[all], &given, span);
+    }
+    if times > 1 {
+        all = edit.call("tile", &[all], &[("reps", AttrValue::ints(&[times]))], span);
+    }
+    all
+}
+
 /// Calls an element-wise operator on what was moved, which is its operand `at`.
 fn before(
     edit: &mut Edit<'_>,
@@ -367,17 +401,7 @@ fn before(
             (Some(other), _) => other.from,
             (None, [n]) if Some(n) == place.and_then(|a| first.new.get(a)) => {
                 vectors = true;
-                let mut all = arg;
-                let [each, times] = before.as_ref()?.repeats;
-                if each > 1 {
-                    let given = [("repeats", each), ("axis", 0)];
-                    let given = given.map(|(name, n)| (name, AttrValue::Int(n)));
-                    all = edit.call("repeat", &[all], &given, span);
-                }
-                if times > 1 {
-                    all = edit.call("tile", &[all], &[("reps", AttrValue::ints(&[times]))], span);
-                }
-                all
+                repeated(edit, arg, before.as_ref()?.repeats, span)
             }
             _ => return None,
         });
