@@ -187,17 +187,22 @@ impl Moved {
                 }
             }
             How::Turned(axes) if long <= 1 => {
-                for (axis, d) in axes.iter().zip(dims) {
-                    old[*axis] = d;
+                for (axis, d) in axes.iter().zip(&dims) {
+                    old[*axis] = d.clone();
                 }
             }
             How::Cut(whole) if dims.iter().zip(whole).all(|(d, w)| *w || *d == Dim::ONE) => {
-                old = dims;
+                old.clone_from(&dims);
             }
             _ => return None,
         }
+        // A whole tensor has all axes, as what it is added to.
         let ones = old.iter().take_while(|d| **d == Dim::ONE).count();
-        let old = old.split_off(ones.min(old.len().saturating_sub(given.len().min(1))));
+        let left_out = match dims == self.new {
+            true => 0,
+            false => ones.min(old.len().saturating_sub(given.len().min(1))),
+        };
+        let old = old.split_off(left_out);
         if old == given {
             return Some(e);
         }
@@ -302,20 +307,22 @@ fn joined(edit: &mut Edit<'_>, node: ExprId) -> Option<ExprId> {
 }
 
 /// Returns whether element-wise operators, and such that move elements, alone are between a value and
-/// the product before it.
-fn follows_product(edit: &Edit<'_>, mut e: ExprId) -> bool {
+/// a product before it.
+fn follows_product(edit: &Edit<'_>, e: ExprId) -> bool {
+    let mut open = vec![e];
     for _ in 0..DEPTH {
-        let Some((_, def, args)) = edit.callee(e) else {
+        let Some(e) = open.pop() else {
             return false;
         };
-        e = match (def.fusion, args.first()) {
-            (Fusion::OutElementwise, _) => return true,
-            (Fusion::Elementwise | Fusion::Broadcast, Some(first)) => *first,
-            _ => match Moved::of(edit, e) {
-                Some(moved) => moved.from,
-                None => return false,
-            },
+        let Some((_, def, args)) = edit.callee(e) else {
+            continue;
         };
+        match def.fusion {
+            Fusion::OutElementwise => return true,
+            // The first operand is the next one.
+            Fusion::Elementwise | Fusion::Broadcast => open.extend(args.iter().rev()),
+            _ => open.extend(Moved::of(edit, e).map(|moved| moved.from)),
+        }
     }
     false
 }

@@ -80,9 +80,10 @@ pub unsafe fn grow(
         _ => false,
     };
     if !larger {
-        // The extents lie before the elements.
+        // The extents lie before the elements; a tensor of rank 0 is of another kind.
         let room = t.data.addr().saturating_sub(t.shape.addr()) / size_of::<i64>();
-        let again = bytes == t.nbytes && !t.shape.is_null() && dims.extents.len() <= room;
+        let fits = (1..=room).contains(&dims.extents.len()) && !t.shape.is_null();
+        let again = bytes == t.nbytes && fits;
         if again && let Some(this) = NonNull::new(dead) {
             // SAFETY: a live tensor.
             unsafe { retain(dead) };
