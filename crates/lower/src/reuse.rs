@@ -124,7 +124,11 @@ fn may_share(p: &Program, out: Buf, input: Buf) -> bool {
 }
 
 /// Returns whether all that a program does is to copy an input, element for element in its order.
+/// Tensors of rank 0 are of another kind.
 fn reshapes(p: &Program, out: Buf, input: Buf) -> bool {
+    if p.bufs[out].shape.is_empty() {
+        return false;
+    }
     let [Stage::Compute(c)] = &p.stages[..] else {
         return false;
     };
