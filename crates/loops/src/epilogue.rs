@@ -196,10 +196,13 @@ impl<'p> Sums<'p> {
         let hint = program.hint(*out)?;
         let rank = program.bufs[*out].shape.len();
         let channel = match hint {
-            Hint::Gemm { .. } | Hint::BatchGemm { .. } | Hint::Conv2d { nhwc: true, .. } => {
-                rank.checked_sub(1)?
-            }
-            Hint::Conv2d { nhwc: false, .. } | Hint::Conv2dTranspose { .. } => 1,
+            Hint::Gemm { .. }
+            | Hint::BatchGemm { .. }
+            | Hint::Conv2d { nhwc: true, .. }
+            | Hint::Depthwise3d { last: true, .. } => rank.checked_sub(1)?,
+            Hint::Conv2d { nhwc: false, .. }
+            | Hint::Depthwise3d { last: false, .. }
+            | Hint::Conv2dTranspose { .. } => 1,
             _ => return None,
         };
         (program.bufs[*out].dtype == DType::F32).then_some(Sums {

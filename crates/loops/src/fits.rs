@@ -76,6 +76,7 @@ pub fn of_hint(program: &Program, out: Buf, hint: &Hint) -> Vec<Fit> {
             fits.same((out, last), rows);
         }
         Hint::Conv2d { .. } => fits.conv(out, hint),
+        Hint::Depthwise3d { .. } => fits.depthwise3d(out, hint),
         Hint::Conv2dTranspose {
             data,
             weight,
@@ -319,6 +320,39 @@ impl<'p> Fits<'p> {
             let around = padding[i] + padding[i + 2];
             let room = self.extent(data, image + k) + around - window;
             self.same((out, image + k), room.floor_div(strides[i]) + 1);
+        }
+    }
+
+    fn depthwise3d(&mut self, out: Buf, hint: &Hint) {
+        let Hint::Depthwise3d {
+            data,
+            weight,
+            strides,
+            padding,
+            dilation,
+            last,
+        } = *hint
+        else {
+            return;
+        };
+        let (channels, of_weight, image, taps) = match last {
+            true => (4, [3, 4], 1, 0),
+            false => (1, [0, 1], 2, 2),
+        };
+        let [filters, each] = of_weight.map(|axis| self.extent(weight, axis));
+        self.same((out, channels), filters * each);
+        // Otherwise the kernel refuses what is no multiple.
+        if last {
+            let own = self.extent(data, channels);
+            self.same((out, channels), own);
+        }
+        let images = self.extent(data, 0);
+        self.same((out, 0), images);
+        for k in 0..3 {
+            let window = (self.extent(weight, taps + k) - 1) * dilation[k] + 1;
+            let around = padding[k] + padding[k + 3];
+            let room = self.extent(data, image + k) + around - window;
+            self.same((out, image + k), room.floor_div(strides[k]) + 1);
         }
     }
 }

@@ -66,6 +66,23 @@ pub enum Hint {
         /// Channels last.
         nhwc: bool,
     },
+    /// A 3-D convolution, zero padded, in which each channel has windows of its own. `data` is the
+    /// unpadded input.
+    Depthwise3d {
+        /// The input, in (n, c, d, h, w), or (n, d, h, w, c) with `last`.
+        data: Buf,
+        /// The weight, in C order (c, multiplier, kd, kh, kw), or (kd, kh, kw, c) with `last`; the
+        /// axes of channels and their multiplier may be either way round.
+        weight: Buf,
+        /// Steps along d, h and w.
+        strides: [i64; 3],
+        /// Before d, h and w, and then behind them.
+        padding: [i64; 6],
+        /// The dilation along d, h and w.
+        dilation: [i64; 3],
+        /// Channels last.
+        last: bool,
+    },
     /// A transposed 2-D convolution in (n, c, h, w), or a 1-D one in (n, c, w).
     Conv2dTranspose {
         /// The input.
@@ -209,7 +226,9 @@ impl Hint {
                 scale,
                 ..
             } => vec![data, weight, scale],
-            Hint::Conv2d { data, weight, .. } | Hint::Conv2dTranspose { data, weight, .. } => {
+            Hint::Conv2d { data, weight, .. }
+            | Hint::Depthwise3d { data, weight, .. }
+            | Hint::Conv2dTranspose { data, weight, .. } => {
                 vec![data, weight]
             }
             Hint::Softmax { data, .. } | Hint::Pool2d { data, .. } | Hint::Lines { data, .. } => {

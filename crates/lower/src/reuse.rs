@@ -3,13 +3,14 @@
 //! A kernel that computes an element of its result from the same element of an argument may write
 //! into that argument's memory if it is dead afterwards. So may one whose result begins with the
 //! argument and extends it along the first axis (a cache that grows by a row), where the argument's
-//! block is large enough. So may a convolution whose epilogue adds the argument, where its kernel
+//! block is large enough, and one that only gives the argument other extents (a reshape). So may a convolution whose epilogue adds the argument, where its kernel
 //! writes each element once: the back end decides which do. That it is the last use is determined
 //! here; that the tensor has no other owners is checked at run time, by its reference count.
 //! Everything else is left to the heap: dead values are released at once, and their blocks serve
 //! the next tensors of that size.
 
 use relax_loops::epilogue::{self, Fused};
+use relax_loops::select::copies::{self, Copies, Joined};
 use relax_loops::{Buf, Ex, ExKind, Hint, Program, Stage, visit_expr};
 
 use crate::lir::{Inst, KernelDef, KernelId, LFunc};
@@ -62,7 +63,7 @@ pub(crate) fn plan(f: &mut LFunc, kernels: &Arena<KernelId, KernelDef>) {
 
 /// Returns for each output the inputs whose memory it may reuse: those of its element type and
 /// extents that only its own stage reads, each element for the same element of the output; and
-/// whether the output is longer.
+/// whether the output has other extents.
 fn element_wise(p: &Program) -> Vec<Vec<(usize, bool)>> {
     (p.outputs.iter())
         .map(|&o| {
@@ -86,7 +87,7 @@ fn may_share(p: &Program, out: Buf, input: Buf) -> bool {
     let (o, i) = (&p.bufs[out], &p.bufs[input]);
     let fits = o.shape == i.shape || same_rows(&o.shape, &i.shape);
     if o.dtype != i.dtype || !fits {
-        return false;
+        return reshapes(p, out, input);
     }
     if !p.hints.is_empty() {
         return o.shape == i.shape && is_residual(p, out, input);
@@ -122,6 +123,36 @@ fn may_share(p: &Program, out: Buf, input: Buf) -> bool {
     writers == 1
 }
 
+/// Returns whether all that a program does is to copy an input, element for element in its order.
+/// Tensors of rank 0 are of another kind.
+fn reshapes(p: &Program, out: Buf, input: Buf) -> bool {
+    if p.bufs[out].shape.is_empty() {
+        return false;
+    }
+    let [Stage::Compute(c)] = &p.stages[..] else {
+        return false;
+    };
+    let Some(Copies::Walks(Joined { loops, parts })) = copies::find(p, c) else {
+        return false;
+    };
+    let [(from, walk)] = &parts[..] else {
+        return false;
+    };
+    let mut step = 1;
+    let in_order = loops.iter().zip(&walk.steps).rev().all(|(n, s)| {
+        let fits = *s == step || *n == 1;
+        step *= n;
+        fits
+    });
+    let whole = walk.first == 0 && loops.get(walk.digit).is_none_or(|&n| walk.range == (0, n));
+    let all = p.bufs[input]
+        .shape
+        .iter()
+        .map(Ex::as_int)
+        .product::<Option<i64>>();
+    (c.out, *from) == (out, input) && whole && in_order && all == Some(step)
+}
+
 /// Returns whether the only use of an input is as the residual of the convolution that writes an
 /// output.
 fn is_residual(p: &Program, out: Buf, input: Buf) -> bool {
@@ -131,7 +162,7 @@ fn is_residual(p: &Program, out: Buf, input: Buf) -> bool {
             Stage::Nest(_) => None,
         };
         let conv = p.hints.iter().any(|(b, h)| {
-            matches!(h, Hint::Conv2d { .. })
+            matches!(h, Hint::Conv2d { .. } | Hint::Depthwise3d { .. })
                 && Some(*b) == written(f.producer)
                 && !h.operands().contains(&input)
         });

@@ -6,8 +6,9 @@ use relax_ir::{AttrValue, Attrs};
 
 use crate::expand::{GradientFn, InferenceFn};
 use crate::families::layout_rules;
-use crate::hooks::{Hooks, Lowering, Precision, ScaleRole, StaticForm};
+use crate::hooks::{Hooks, Lowering, Precision, StaticForm};
 use crate::relation::RelFn;
+use crate::scale::ScaleRole;
 use crate::{AffineFn, AffineRole, ComputeError, CostFn, Former, LayoutFn, RelCx, RelResult, Te};
 
 /// The type of an attribute's value.

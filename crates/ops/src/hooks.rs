@@ -4,6 +4,7 @@ use crate::AffineRole;
 use crate::expand::{GradientFn, InferenceFn};
 use crate::hinted::HintedFn;
 use crate::relation::RelFn;
+use crate::scale::ScaleRole;
 use crate::{CostFn, LayoutFn};
 use relax_ir::Attrs;
 
@@ -40,23 +41,6 @@ pub enum Precision {
     Follow,
     /// Always `float32`: sums and steep functions lose too much precision otherwise.
     Full,
-}
-
-/// How an operator interacts with a scale of its operand along an axis.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum ScaleRole {
-    /// It is the scaling itself: a product.
-    Product,
-    /// A positive scale can be moved across it.
-    Positive,
-    /// It adds another operand, which has to be scaled too.
-    Sum,
-    /// It adds a vector along `axis`, which has to be scaled too.
-    Bias,
-    /// A convolution with layout attributes: the scale can be folded into the weight.
-    Convolution,
-    /// A product with a matrix that has a row per output: likewise.
-    Dense,
 }
 
 /// The operator that takes as attributes what this one takes as tensors: an input with the name of

@@ -25,6 +25,7 @@ mod registry;
 mod relation;
 mod release;
 mod request;
+mod scale;
 pub mod stage;
 
 pub use affine::{Affine, AffineFn, AffineRole, AffineSite, Number};
@@ -36,7 +37,7 @@ pub use def::{
 pub use expand::{Build, GradientFn, InferenceFn, Site};
 pub use foreign::is_foreign;
 pub use former::{Former, OldCall};
-pub use hooks::{Hooks, Lowering, Precision, ScaleRole, StaticForm};
+pub use hooks::{Hooks, Lowering, Precision, StaticForm};
 pub use layout::{Axis, Layout};
 pub use order::{LayoutFn, Operand, Order, Part, Relaid, Relayout, Runs, reshaped_runs};
 pub use registry::{Registry, registry};
@@ -45,3 +46,4 @@ pub use relax_ir::{AttrValue, DTy};
 pub use relax_loops::TensorInfo;
 pub use release::{NoRelease, Release};
 pub use request::{Made, NoProgram, Request};
+pub use scale::{Channels, Contraction, Lie, ScaleRole, ScaleSite};

@@ -187,8 +187,8 @@ pub fn named_pipelines() -> &'static [(&'static str, &'static str)] {
         (
             "native3",
             "infer-type,to-graph-normal-form{into-functions=false},simplify-inference{keep-kernels=true},\
-             promote-halves,rewrite-for-kernels,fold-constant,\
-             fold-scale-axis{direction=backward},fold-scale-axis{direction=forward},fold-constant,\
+             promote-halves,fold-constant,\
+             fold-scale-axis{direction=backward},fold-scale-axis{direction=forward},rewrite-for-kernels,fold-constant,\
              canonicalize-ops,canonicalize-cast,fixpoint{max=3}(simplify-expr,eliminate-common-subexpr,\
              fold-constant),raise-ops,choose-layouts,sink-reshapes,fold-constant,simplify-fc-transpose,dead-code-elimination,\
              fuse-ops{level=2}",

@@ -190,6 +190,24 @@ int32_t rx_conv2d_f32(RxContext *ctx, const RxConv2dF32 *conv);
 int64_t rx_conv2d_f32_pack_size(const RxConv2dF32 *conv);
 void rx_conv2d_f32_pack(const RxConv2dF32 *conv, float *out);
 
+/* The same over volumes, where each channel has windows of its own, o / c of them; the weight is [o, kd, kh, kw], or
+ * with channels last [kd, kh, kw, c] where o is c. */
+typedef struct RxDepthwise3dF32 {
+  int64_t n, c, d, h, w;          /*   0.. 32: input */
+  int64_t o, kd, kh, kw;          /*  40.. 64: output channels, window */
+  int64_t od, oh, ow;             /*  72.. 88: output */
+  int64_t stride_d, stride_h, stride_w;       /*  96..112 */
+  int64_t pad_d, pad_t, pad_l;                /* 120..136: before the first plane, row and column */
+  int64_t dilation_d, dilation_h, dilation_w; /* 144..160 */
+  int32_t layout;                 /* 168: RX_NCHW (NCDHW) or RX_NHWC (NDHWC) */
+  int32_t reserved;               /* 172 */
+  const float *x;                 /* 176 */
+  const float *weight;            /* 184 */
+  float *y;                       /* 192 */
+  RxEpilogue epilogue;            /* 200: bias and scale are [o]; residual is laid out as y and may be y */
+} RxDepthwise3dF32;               /* 256 bytes */
+int32_t rx_depthwise3d_f32(RxContext *ctx, const RxDepthwise3dF32 *conv);
+
 /* The transposed convolution (each input pixel times the window is added to the output at its place): channels first,
  * the weight is [c, o/groups, kh, kw], oh and ow say what padding and output padding leave. weight_packed, with one
  * group, is from rx_pack_a_f32 with m = o*kh*kw, k = c, strides 1 and m. */

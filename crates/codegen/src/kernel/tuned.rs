@@ -167,6 +167,10 @@ impl Kernel<'_, '_, '_> {
                     self.run_with(abi::rx_conv2d_f32, f);
                 }
             }
+            Hint::Depthwise3d { .. } => {
+                let f = self.depthwise3d_f32(hint, &shape, out, epilogue);
+                self.run_with(abi::rx_depthwise3d_f32, f);
+            }
             Hint::Conv2dTranspose { .. } => {
                 let f = self.conv_f32(hint, &shape, Some(out), epilogue);
                 self.run_with(abi::rx_conv2d_transpose_f32, f);

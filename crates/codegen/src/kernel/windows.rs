@@ -6,6 +6,7 @@ use relax_loops::fits;
 use relax_loops::pooled::Pooled;
 use relax_loops::{Buf, Hint, Stage};
 use relax_runtime::abi::{self, Field, Part};
+use relax_runtime::kernels::conv::volumes::RxDepthwise3dF32;
 use relax_runtime::kernels::conv::{Layout, RxConv2dF32, RxConv2dSizes};
 use relax_runtime::kernels::gemm::epilogue::BiasAxis;
 use relax_runtime::kernels::integer::conv::RxConv2dI32;
@@ -97,6 +98,74 @@ impl Kernel<'_, '_, '_> {
             false => BiasAxis::Row,
         };
         self.put_epilogue(&f, part!(RxConv2dF32, epilogue), axis, epilogue);
+        f
+    }
+
+    /// The descriptor of windows over volumes that each channel has of its own, with an output of
+    /// extents `y`.
+    pub(super) fn depthwise3d_f32(
+        &mut self,
+        hint: &Hint,
+        y: &[Value],
+        out: Value,
+        epilogue: &Epilogue,
+    ) -> Descriptor<RxDepthwise3dF32> {
+        let Hint::Depthwise3d {
+            data,
+            weight,
+            strides,
+            padding,
+            dilation,
+            last,
+        } = *hint
+        else {
+            unreachable!("a hint about windows over volumes")
+        };
+        let f = self.structure::<RxDepthwise3dF32>();
+        let ((x, from), (w, window)) = (self.of(data), self.of(weight));
+        let (at, taps, axis) = match last {
+            true => ([0, 4, 1, 2, 3], [0, 1, 2], BiasAxis::Column),
+            false => ([0, 1, 2, 3, 4], [2, 3, 4], BiasAxis::Row),
+        };
+        let [n, c, d, h, width] = at.map(|axis| from[axis]);
+        let [_, o, od, oh, ow] = at.map(|axis| y[axis]);
+        let [kd, kh, kw] = taps.map(|axis| window[axis]);
+        self.put(
+            &f,
+            fields!(RxDepthwise3dF32 {
+                n: n,
+                c: c,
+                d: d,
+                h: h,
+                w: width,
+                o: o,
+                kd: kd,
+                kh: kh,
+                kw: kw,
+                od: od,
+                oh: oh,
+                ow: ow,
+                x: x,
+                weight: w,
+                y: out,
+            }),
+        );
+        self.put_ints(
+            &f,
+            fields!(RxDepthwise3dF32 {
+                stride_d: strides[0],
+                stride_h: strides[1],
+                stride_w: strides[2],
+                pad_d: padding[0],
+                pad_t: padding[1],
+                pad_l: padding[2],
+                dilation_d: dilation[0],
+                dilation_h: dilation[1],
+                dilation_w: dilation[2],
+                layout: layout_of(last) as i64,
+            }),
+        );
+        self.put_epilogue(&f, part!(RxDepthwise3dF32, epilogue), axis, epilogue);
         f
     }
 

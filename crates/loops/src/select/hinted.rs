@@ -36,6 +36,7 @@ impl Hinted {
             | Hint::BatchGemm { .. }
             | Hint::Blockwise { .. }
             | Hint::Conv2d { .. }
+            | Hint::Depthwise3d { .. }
             | Hint::Conv2dTranspose { .. } => KernelKind::Product,
         }
     }

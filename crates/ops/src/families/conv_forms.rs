@@ -81,6 +81,19 @@ impl Layouts {
         };
         (is(&self.data, "NHWC") && last).then_some(true)
     }
+    /// Returns whether a kernel supports windows over volumes that each channel has of its own
+    /// directly in these layouts, as [`Layouts::tuned`].
+    pub(super) fn tuned_volume(&self, single: bool) -> Option<bool> {
+        if self.out != self.data {
+            return None;
+        }
+        if is(&self.data, "NCDHW") && is(&self.kernel, "OIDHW") {
+            return Some(false);
+        }
+        // With a multiplier of 1 the elements of both have the same order.
+        let last = is(&self.kernel, "DHWIO") || is(&self.kernel, "DHWOI");
+        (is(&self.data, "NDHWC") && last && single).then_some(true)
+    }
     /// Returns whether a kernel supports a transposed convolution of images or lines directly in
     /// these layouts.
     pub(super) fn tuned_transpose(&self) -> bool {

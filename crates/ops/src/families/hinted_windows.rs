@@ -1,6 +1,6 @@
 //! The calls that hints of convolutions and of pooling stand for.
 
-use relax_loops::Hint;
+use relax_loops::{Buf, Hint};
 
 use super::hinted::{Calls, Given, flag, ints, ints_one, none, one, out_dtype};
 use crate::AttrValue;
@@ -90,6 +90,56 @@ pub(super) fn conv1d(hint: &Hint, site: &HintSite<'_>) -> Calls {
 
 pub(super) fn conv2d(hint: &Hint, site: &HintSite<'_>) -> Calls {
     conv(hint, site, 2)
+}
+
+/// A convolution over volumes in which each channel has windows of its own.
+pub(super) fn conv3d(hint: &Hint, site: &HintSite<'_>) -> Calls {
+    let Hint::Depthwise3d {
+        data,
+        weight,
+        strides,
+        padding,
+        dilation,
+        last,
+    } = *hint
+    else {
+        return none();
+    };
+    let (axis, first) = if last { (4, 0) } else { (1, 2) };
+    let channels = |buf: Buf| site.shape(buf).get(axis).and_then(|n| n.as_int());
+    let taps = site.shape(weight).iter().skip(first).take(3);
+    let taps: Option<Vec<i64>> = taps.map(|n| n.as_int()).collect();
+    let (Some(groups), Some(all)) = (channels(data), channels(site.out)) else {
+        return none();
+    };
+    let mut attrs = Vec::new();
+    ints(&mut attrs, "strides", &strides, 1);
+    let around = if padding[..3] == padding[3..] { 3 } else { 6 };
+    ints(&mut attrs, "padding", &padding[..around], 0);
+    ints(&mut attrs, "dilation", &dilation, 1);
+    ints_one(&mut attrs, "groups", groups);
+    out_dtype(&mut attrs, site, data);
+    let layouts: &[Option<&str>] = match last {
+        false => &[None],
+        true => &[Some("DHWIO"), Some("DHWOI")],
+    };
+    // Whether a weight has several results for each channel is told by their number.
+    let mut calls = Vec::new();
+    for declared in [None, taps.map(|taps| (all, taps))] {
+        for layout in layouts {
+            let mut attrs = attrs.clone();
+            if let Some(of_weight) = layout {
+                attrs.push(("data_layout", AttrValue::Str("NDHWC".into())));
+                attrs.push(("kernel_layout", AttrValue::Str((*of_weight).into())));
+            }
+            if let Some((channels, taps)) = &declared {
+                ints_one(&mut attrs, "channels", *channels);
+                attrs.push(("kernel_size", AttrValue::ints(taps)));
+            }
+            calls.push(HintedCall::new([data, weight], attrs));
+        }
+    }
+    calls
 }
 
 /// A transposed convolution over `axes` axes. What is cropped at the ends, and what is added there,

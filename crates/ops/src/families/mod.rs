@@ -88,6 +88,7 @@ mod repeat;
 mod resample;
 mod reshape;
 mod resize_axis;
+mod scale_rules;
 mod scan;
 mod scatter;
 mod search;

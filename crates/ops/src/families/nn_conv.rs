@@ -46,6 +46,9 @@ pub static OPS: &[OpDef] = &[
     .narrow_precision()
     .rounds_once()
     .result_dtype("out_dtype")
+    .scale(crate::ScaleRole::Contraction(
+        super::scale_rules::convolution,
+    ))
     .layout(super::layout_rules::convolution)
     .affine_product(super::affine_rules::conv1d)
     .hinted(super::hinted_windows::conv1d)
@@ -64,7 +67,9 @@ pub static OPS: &[OpDef] = &[
     .narrow_precision()
     .rounds_once()
     .result_dtype("out_dtype")
-    .scale(crate::ScaleRole::Convolution)
+    .scale(crate::ScaleRole::Contraction(
+        super::scale_rules::convolution,
+    ))
     .layout(super::layout_rules::convolution)
     .cost(super::costs::conv2d)
     .affine_product(super::affine_rules::conv2d)
@@ -81,10 +86,13 @@ pub static OPS: &[OpDef] = &[
     })
     .for_kernels(super::nn_conv_planes::of_volume)
     .affine_product(super::affine_rules::conv3d)
+    .hinted(super::hinted_windows::conv3d)
     .narrow_precision()
     .rounds_once()
     .result_dtype("out_dtype")
-    .scale(crate::ScaleRole::Convolution)
+    .scale(crate::ScaleRole::Contraction(
+        super::scale_rules::convolution,
+    ))
     .layout(super::layout_rules::convolution)
     .inputs(&[
         input("data", "(n, c, d, h, w) in its layout"),
@@ -400,6 +408,33 @@ pub(super) fn of_image<T: Copy>(axes: &[T], row: T) -> Option<[T; 2]> {
     }
 }
 
+/// Returns the hint for the kernel of windows over volumes that each of `groups` channels has of its
+/// own, where it supports these layouts.
+fn volume_hint(
+    l: &Layouts,
+    [x, w]: [&TensorRef; 2],
+    (strides, padding, dilation): (&[i64], &Pairs, &[i64]),
+    groups: i64,
+) -> Option<Hint> {
+    let data = l.data.convert_extents(&l.canonical, &x.shape);
+    let weight = l.kernel.convert_extents(&l.canonical_kernel, &w.shape);
+    let [channels, filters, each] =
+        [&data[1], &weight[0], &weight[1]].map(|extent| extent.as_int().unwrap_or(0));
+    let (before, behind): (Vec<i64>, Vec<i64>) = padding.iter().copied().unzip();
+    let around = [before, behind].concat();
+    let alone = groups > 1 && channels == groups;
+    // The weight is (channels, multiplier, …), or (channels times multiplier, 1, …).
+    let whole = filters == groups || each == 1;
+    (alone && whole).then_some(Hint::Depthwise3d {
+        data: x.buf,
+        weight: w.buf,
+        strides: strides.try_into().ok()?,
+        padding: around.try_into().ok()?,
+        dilation: dilation.try_into().ok()?,
+        last: l.tuned_volume(filters * each == groups)?,
+    })
+}
+
 /// Returns the hint for the kernels of convolutions of images and lines, where one supports these
 /// layouts. `depthwise`: the weight is (channels, multiplier, …).
 fn conv_hint(
@@ -447,12 +482,11 @@ pub(super) fn conv_stage(
     } else {
         weight[0].clone()
     };
-    let hint = conv_hint(
-        l,
-        [x, w],
-        (&strides, &padding, &dilation),
-        (groups, depthwise),
-    );
+    let steps = (&strides[..], &padding, &dilation[..]);
+    let hint = match n {
+        3 => volume_hint(l, [x, w], steps, groups),
+        _ => conv_hint(l, [x, w], steps, (groups, depthwise)),
+    };
     // Kernels for images read weights in place.
     let live: Vec<Live<Ex>> = (0..n)
         .map(

@@ -61,8 +61,8 @@ impl Operands {
 /// The number of products per element of the data below which rearranging planes costs more than it
 /// saves.
 const FEW: i64 = 32;
-/// The same where each channel has a window of its own.
-const FEW_ALONE: i64 = 8;
+/// The number of results of a group below which the same holds.
+const SHORT: i64 = 8;
 
 /// The parameters along one of the three axes.
 struct Along {
@@ -98,7 +98,8 @@ fn reshape(b: &mut dyn Build, x: ExprId, shape: &[i64]) -> ExprId {
     b.call("reshape", &[x], &[("newshape", ints(shape))])
 }
 
-/// Rewrites `nn.conv3d` of float32, of known extents, without groups or with one for each channel.
+/// Rewrites `nn.conv3d` of float32, of known extents. Where each channel has a window of its own, there
+/// is a kernel.
 pub(super) fn of_volume(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     let [x, w] = *site.args.first_chunk()?;
     let float = |e| b.dtype(e) == Some(DType::F32);
@@ -139,25 +140,38 @@ pub(super) fn convolved(b: &mut dyn Build, site: &Site, operands: &Operands) -> 
         dilation: dilation[k],
         live: Live::of(data[k], window[k], (strides[k], dilation[k]), padding[k]),
     };
-    let [d, h, v] = [along(0), along(1), along(2)];
+    let [mut d, mut h, mut v] = [along(0), along(1), along(2)];
     let (depth, height, width) = (d.result()?, h.result()?, v.result()?);
-    let alone = of == 1 && c > 1 && site.int("groups") == Some(c);
-    match operands {
-        Operands::Floats(_) if alone => {}
-        _ if site.int("groups") == Some(1) => {}
-        _ => return None,
+    let groups = site.int("groups")?;
+    let whole = groups > 0 && c % groups == 0 && o % groups == 0 && of == c / groups;
+    let alone = groups > 1 && groups == c;
+    // What windows of one element step over is left out first.
+    let floats = matches!(operands, Operands::Floats(_));
+    let single = [&d, &h, &v]
+        .iter()
+        .all(|a| a.live.taps == 1 && a.live.padding == (0, 0));
+    let stepping = (h.stride, v.stride) != (1, 1);
+    let mut x = x;
+    if single && stepping && !alone && floats {
+        let strides = [d.stride, h.stride, v.stride];
+        let given = [
+            ("begin", ints(&[0; 3])),
+            ("end", ints(&data)),
+            ("strides", ints(&strides)),
+            ("axes", ints(&[2, 3, 4])),
+        ];
+        x = b.call("strided_slice", &[x], &given);
+        for (axis, extent) in [(&mut d, depth), (&mut h, height), (&mut v, width)] {
+            (axis.data, axis.stride) = (extent, 1);
+        }
     }
-    if alone && (h.stride, v.stride) == (1, 1) {
-        return None;
-    }
-    let (each, few) = match alone {
-        true => (o / c * d.live.taps, FEW_ALONE),
-        false => (o, FEW),
-    };
-    if each * h.live.taps * v.live.taps < few {
-        return None;
-    }
+    // Where planes stay where they are, that costs nothing.
     let lines = h.plain() && v.plain();
+    let few = !lines && o / groups * h.live.taps * v.live.taps < FEW;
+    let short = groups > 1 && o / groups < SHORT;
+    if !whole || alone || few || groups > 1 && (short || !floats) {
+        return None;
+    }
     let mut w = w;
     let axes = [&d, &h, &v];
     if axes.iter().zip(window).any(|(a, all)| a.live.taps != all) {
@@ -166,31 +180,34 @@ pub(super) fn convolved(b: &mut dyn Build, site: &Site, operands: &Operands) -> 
             .chain(axes.map(|a| a.live.first))
             .collect();
         let ends = axes.map(|a| a.live.first + a.live.taps);
-        let end: Vec<i64> = [o, c].into_iter().chain(ends).collect();
+        let end: Vec<i64> = [o, of].into_iter().chain(ends).collect();
         let given = [("begin", ints(&begin)), ("end", ints(&end))];
         w = b.call("strided_slice", &[w], &given);
     }
-    if alone {
-        let y = of_channels(b, operands, w, ([n, c, o], depth), [&d, &h, &v])?;
-        return Some(in_volume(b, y, [n, depth, o, height, width]));
-    }
     if lines {
         let image = reshape(b, x, &[n, c, d.data, h.data * v.data]);
-        let w = reshape(b, w, &[o, c, d.live.taps, 1]);
+        let w = reshape(b, w, &[o, of, d.live.taps, 1]);
         let flat = Along {
             data: h.data * v.data,
             ..h
         };
-        let y = image_conv(b, operands, ([image, w], 1), [&d, &flat]);
+        let y = image_conv(b, operands, ([image, w], groups), [&d, &flat]);
         return Some(reshape(b, y, &[n, o, depth, height, width]));
     }
-    let planes = planes(b, operands, [n, c], &d, h.data * v.data)?;
+    let mut planes = planes(b, operands, [n, c], &d, h.data * v.data)?;
+    if groups > 1 && d.live.taps > 1 {
+        // The planes of a group's channels are adjacent.
+        let apart = [n, depth, d.live.taps, groups, of, h.data * v.data];
+        planes = reshape(b, planes, &apart);
+        let axes = [("axes", ints(&[0, 1, 3, 2, 4, 5]))];
+        planes = b.call("transpose", &[planes], &axes);
+    }
     let image = reshape(b, planes, &[n * depth, d.live.taps * c, h.data, v.data]);
     if d.live.taps > 1 {
         w = b.call("transpose", &[w], &[("axes", ints(&[0, 2, 1, 3, 4]))]);
     }
-    let w = reshape(b, w, &[o, d.live.taps * c, h.live.taps, v.live.taps]);
-    let y = image_conv(b, operands, ([image, w], 1), [&h, &v]);
+    let w = reshape(b, w, &[o, d.live.taps * of, h.live.taps, v.live.taps]);
+    let y = image_conv(b, operands, ([image, w], groups), [&h, &v]);
     Some(in_volume(b, y, [n, depth, o, height, width]))
 }
 
@@ -201,51 +218,6 @@ fn in_volume(b: &mut dyn Build, y: ExprId, [n, depth, o, height, width]: [i64; 5
     }
     let y = reshape(b, y, &[n, depth, o, height, width]);
     b.call("transpose", &[y], &[("axes", ints(&[0, 2, 1, 3, 4]))])
-}
-
-/// Convolves each channel with a window of its own: the sum over the taps along the depth of what
-/// images with the planes that a tap is on become. With steps of one, lines of the volume are read in
-/// place, and nothing is gained.
-fn of_channels(
-    b: &mut dyn Build,
-    operands: &Operands,
-    w: ExprId,
-    ([n, c, o], depth): ([i64; 3], i64),
-    [d, h, v]: [&Along; 3],
-) -> Option<ExprId> {
-    let planes = padded_planes(b, operands, [n, c], d, h.data * v.data)?;
-    let slice = |b: &mut dyn Build, x: ExprId, axis: i64, [begin, end, step]: [i64; 3]| {
-        let given = [
-            ("begin", begin),
-            ("end", end),
-            ("strides", step),
-            ("axes", axis),
-        ];
-        b.call(
-            "strided_slice",
-            &[x],
-            &given.map(|(name, k)| (name, ints(&[k]))),
-        )
-    };
-    let mut sum = None;
-    for tap in 0..d.live.taps {
-        let first = tap * d.dilation;
-        let part = slice(
-            b,
-            planes,
-            1,
-            [first, first + (depth - 1) * d.stride + 1, d.stride],
-        );
-        let image = reshape(b, part, &[n * depth, c, h.data, v.data]);
-        let window = slice(b, w, 2, [tap, tap + 1, 1]);
-        let window = reshape(b, window, &[o, 1, h.live.taps, v.live.taps]);
-        let y = image_conv(b, operands, ([image, window], c), [h, v]);
-        sum = Some(match sum {
-            None => y,
-            Some(before) => b.call("add", &[y, before], &[]),
-        });
-    }
-    sum
 }
 
 /// Returns the planes of the data with padding: `(n, depth, c, plane)`.

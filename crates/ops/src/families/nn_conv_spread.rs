@@ -1,4 +1,5 @@
-//! Transposed convolutions of bytes as convolutions, which have kernels.
+//! Transposed convolutions of bytes, and those of floats over volumes, as convolutions, which have
+//! kernels.
 //!
 //! Along an axis with a step of `s`, positions of the result that are `s` apart read the same taps:
 //! every `s`th of them. So all results that lie between two steps are channels of one convolution with
@@ -79,8 +80,18 @@ fn laid(b: &mut dyn Build, x: ExprId, from: &Layout, to: &Layout) -> Option<Expr
 
 /// Rewrites a call of `qnn.conv2d_transpose` of bytes.
 pub(super) fn of_call(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
-    let operands = *site.args.first_chunk::<6>()?;
+    let operands = site.args.first_chunk::<6>()?;
     convolved(b, site, operands, site.value("out_dtype"))
+}
+
+/// Rewrites a call of `nn.conv3d_transpose` of float32.
+pub(super) fn of_volume(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
+    let same = match site.value("out_dtype") {
+        AttrValue::DType(d) => d.is_void() || d == DType::F32,
+        _ => true,
+    };
+    let operands = site.args.first_chunk::<2>()?;
+    same.then(|| convolved(b, site, operands, AttrValue::None))?
 }
 
 /// `nn.conv1d_transpose`, `nn.conv2d_transpose` and `nn.conv3d_transpose`. The operator that takes
@@ -102,27 +113,40 @@ pub(super) fn of_numbers(b: &mut dyn Build, s: &AffineSite) -> Integers {
         return quantised_product(b, s, "qnn.conv2d_transpose", channel);
     }
     let all = [x, w, of_x.zero, of_w.zero, of_x.scale, of_w.scale];
-    let y = convolved(b, &s.site, all, AttrValue::DType(DType::I32))?;
+    let y = convolved(b, &s.site, &all, AttrValue::DType(DType::I32))?;
     Some((y, sums(b, of_x, of_w, channel)))
 }
 
 /// Emits a transposed convolution of bytes over one to three axes as a convolution: the attributes are
-/// those of the call, the operands those of `qnn.conv2d_transpose`. `None` where the weight's extents or
-/// zero point or the data's rank are not known.
+/// those of the call, the operands those of `qnn.conv2d_transpose`. Or one of float32 over three, whose
+/// operands are data and weight. `None` where the weight's extents or zero point or the data's rank are
+/// not known.
 pub(super) fn convolved(
     b: &mut dyn Build,
     site: &Site,
-    [x, w, x_zero, w_zero, x_scale, w_scale]: [ExprId; 6],
+    operands: &[ExprId],
     out_dtype: AttrValue,
 ) -> Option<ExprId> {
-    let byte = |e| matches!(b.dtype(e), Some(DType::I8 | DType::U8));
-    let n = b.rank(x)?.checked_sub(2).filter(|n| (1..=3).contains(n))?;
-    if !byte(x) || !byte(w) {
+    let (&[x, w], parameters) = operands.split_first_chunk()?;
+    let parameters = parameters.first_chunk::<4>();
+    let fits = |e| match parameters {
+        Some(_) => matches!(b.dtype(e), Some(DType::I8 | DType::U8)),
+        None => b.dtype(e) == Some(DType::F32),
+    };
+    let least = if parameters.is_some() { 1 } else { 3 };
+    let n = b
+        .rank(x)?
+        .checked_sub(2)
+        .filter(|n| (least..=3).contains(n))?;
+    if !fits(x) || !fits(w) {
         return None;
     }
     let text = |name: &str| site.value(name).as_str().unwrap_or_default().to_owned();
     let l = Layouts::read(&text, n, "IO").ok()?;
-    let zero = uniform(b, w_zero)?;
+    let zero = match parameters {
+        Some(&[_, w_zero, ..]) => uniform(b, w_zero)?,
+        None => 0.0,
+    };
     let axes = along(b, site, w, &l)?;
     let groups = site.int("groups")?;
 
@@ -134,7 +158,6 @@ pub(super) fn convolved(
     }
     let w = laid(b, w, &l.kernel, &l.canonical_kernel)?;
     let (w, channels) = phases_of_weight(b, w, (zero, groups), &axes, &site_dilation(site, n)?)?;
-    let w_zero = b.constant(Tensor::scalar_i64(DType::I32, zero as i64));
     let steps: i64 = axes.iter().map(|a| a.stride).product();
     let all = channels * steps;
     let before = axes.iter().map(|a| a.padding.0);
@@ -142,7 +165,7 @@ pub(super) fn convolved(
     let window: Vec<i64> = axes.iter().map(|a| a.each).collect();
     // Channels with windows of their own are as many as results.
     let alone = groups > 1 && data[1].as_const() == Some(groups);
-    let (x, own) = match alone && all > groups {
+    let (x, own) = match alone && all > groups && parameters.is_some() {
         true => {
             let given = [("repeats", all / groups), ("axis", 1)];
             let given = given.map(|(name, k)| (name, AttrValue::Int(k)));
@@ -159,12 +182,26 @@ pub(super) fn convolved(
         ("kernel_size", ints(&window)),
         ("out_dtype", out_dtype),
     ];
-    let w_scale = scales(b, w_scale, [groups, steps, channels / groups])?;
-    let args = [x, w, x_zero, w_zero, x_scale, w_scale];
-    let y = match n {
-        1 => b.call("qnn.conv1d", &args, &attrs),
-        2 => b.call("qnn.conv2d", &args, &attrs),
-        _ => volume(b, site, args, &attrs)?,
+    let y = match parameters {
+        None => {
+            let attrs = &attrs[..attrs.len() - 1];
+            volume(b, site, &[x, w], attrs, &Operands::Floats([x, w]))
+                .unwrap_or_else(|| b.call("nn.conv3d", &[x, w], attrs))
+        }
+        Some(&[x_zero, _, x_scale, w_scale]) => {
+            let w_zero = b.constant(Tensor::scalar_i64(DType::I32, zero as i64));
+            let w_scale = scales(b, w_scale, [groups, steps, channels / groups])?;
+            let args = [x, w, x_zero, w_zero, x_scale, w_scale];
+            match n {
+                1 => b.call("qnn.conv1d", &args, &attrs),
+                2 => b.call("qnn.conv2d", &args, &attrs),
+                _ => {
+                    let zero = uniform(b, x_zero)?;
+                    let operands = Operands::Integers(args, zero as i64);
+                    volume(b, site, &args, &attrs, &operands)?
+                }
+            }
+        }
     };
     b.dims(y)?;
     let extents: Vec<Dim> = (data[2..].iter().zip(&axes))
@@ -284,10 +321,10 @@ fn scales(b: &mut dyn Build, scale: ExprId, [groups, phases, each]: [i64; 3]) ->
 fn volume(
     b: &mut dyn Build,
     site: &Site,
-    args: [ExprId; 6],
+    args: &[ExprId],
     attrs: &[(&str, AttrValue)],
+    operands: &Operands,
 ) -> Option<ExprId> {
-    let zero = uniform(b, args[2])?;
     let mut all = Attrs::default();
     for (name, layout) in [
         ("data_layout", "NCDHW"),
@@ -304,7 +341,7 @@ fn volume(
         args: args.to_vec(),
         attrs: all,
     };
-    nn_conv_planes::convolved(b, &conv, &Operands::Integers(args, zero as i64))
+    nn_conv_planes::convolved(b, &conv, operands)
 }
 
 /// Puts phases beside each other: channels are groups, phases, and the channels of a group, in this

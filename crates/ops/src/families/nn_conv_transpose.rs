@@ -63,6 +63,9 @@ pub static OPS: &[OpDef] = &[
     .narrow_precision()
     .affine_product(super::nn_conv_spread::of_numbers)
     .result_dtype("out_dtype")
+    .scale(crate::ScaleRole::Contraction(
+        super::scale_rules::transposed_convolution,
+    ))
     .layout(super::layout_rules::transposed_convolution)
     .in_relax(super::relax_rules::one_type_unless_given)
     .hinted(super::hinted_windows::conv1d_transpose)
@@ -86,6 +89,9 @@ pub static OPS: &[OpDef] = &[
     .narrow_precision()
     .affine_product(super::nn_conv_spread::of_numbers)
     .result_dtype("out_dtype")
+    .scale(crate::ScaleRole::Contraction(
+        super::scale_rules::transposed_convolution,
+    ))
     .layout(super::layout_rules::transposed_convolution)
     .in_relax(super::relax_rules::one_type_unless_given)
     .cost(super::costs::conv2d_transpose)
@@ -107,9 +113,13 @@ pub static OPS: &[OpDef] = &[
         "Transposed convolution over three spatial axes.",
         |cx| rel(cx, 3),
     )
+    .for_kernels(super::nn_conv_spread::of_volume)
     .narrow_precision()
     .affine_product(super::nn_conv_spread::of_numbers)
     .result_dtype("out_dtype")
+    .scale(crate::ScaleRole::Contraction(
+        super::scale_rules::transposed_convolution,
+    ))
     .layout(super::layout_rules::transposed_convolution)
     .in_relax(super::relax_rules::one_type_unless_given)
     .inputs(&[

@@ -49,7 +49,7 @@ pub static OPS: &[OpDef] = &[
     .rounds_once()
     .narrow_precision()
     .result_dtype("out_dtype")
-    .scale(crate::ScaleRole::Dense)
+    .scale(crate::ScaleRole::Contraction(super::scale_rules::dense))
     .affine_product(super::affine_rules::dense)
     .hinted(super::hinted::dense)
     .inputs(&[
@@ -67,6 +67,7 @@ pub static OPS: &[OpDef] = &[
     .gradient(super::gradients_parts::matmul)
     .rounds_once()
     .result_dtype("out_dtype")
+    .scale(crate::ScaleRole::Contraction(super::scale_rules::matmul))
     .affine_product(super::affine_rules::matmul)
     .hinted(super::hinted::matmul)
     .inputs(&[

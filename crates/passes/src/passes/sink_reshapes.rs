@@ -1,12 +1,12 @@
 //! `sink-reshapes`: does what follows a product or a convolution element by element before its result
 //! is reshaped, or its axes are moved or cut, so that it can be fused with the product.
 //!
-//! A reshape goes behind operators whose other operands are scalars, numbers along an axis that it
-//! keeps or splits, or tensors that were reshaped alike. Of two reshapes in a row, the second is left.
+//! A reshape goes behind operators whose other operands are scalars, numbers along axes that it keeps,
+//! splits or merges, or tensors that were reshaped alike or can be: what a residual is added to, say. Of two reshapes in a row, the second is left.
 //! Others stay where they are, as do all whose extents are not known. What moves or cuts axes goes
 //! behind such operators where nothing else uses it, since it is a copy.
 
-use relax_base::Diagnostics;
+use relax_base::{Diagnostics, Span};
 use relax_ir::{AttrValue, ExprId};
 use relax_ops::{Effects, Fusion, Operand, Order, Relaid, Relayout, reshaped_runs};
 use relax_sym::Dim;
@@ -163,6 +163,73 @@ impl Moved {
         }
     }
 
+    /// Makes a tensor that is broadcast against the value after of one that is so against the value
+    /// before: by a reshaping, which costs nothing. `None` where that would change the order of its
+    /// elements, or it is broadcast along a part of an axis.
+    fn spread_before(&self, edit: &mut Edit<'_>, e: ExprId, span: Span) -> Option<ExprId> {
+        if Moved::of(edit, e).is_some_and(|other| other.alike(edit, self)) {
+            return None;
+        }
+        let given = edit.dims(e)?;
+        let mut dims = vec![Dim::ONE; self.new.len().checked_sub(given.len())?];
+        dims.extend(given.iter().cloned());
+        let mut old = vec![Dim::ONE; self.old.len()];
+        let long = dims.iter().filter(|d| **d != Dim::ONE).count();
+        match &self.how {
+            How::Reshaped => {
+                for (from, to) in reshaped_runs(&self.old, &self.new)? {
+                    if dims[to.clone()] == self.new[to.clone()] {
+                        old[from.clone()].clone_from_slice(&self.old[from]);
+                    } else if dims[to].iter().any(|d| *d != Dim::ONE) {
+                        let place = dims.iter().position(|d| *d != Dim::ONE)?;
+                        return (long == 1).then(|| self.repeated_before(edit, e, place, span))?;
+                    }
+                }
+            }
+            How::Turned(axes) if long <= 1 => {
+                for (axis, d) in axes.iter().zip(&dims) {
+                    old[*axis] = d.clone();
+                }
+            }
+            How::Cut(whole) if dims.iter().zip(whole).all(|(d, w)| *w || *d == Dim::ONE) => {
+                old.clone_from(&dims);
+            }
+            _ => return None,
+        }
+        // A whole tensor has all axes, as what it is added to.
+        let ones = old.iter().take_while(|d| **d == Dim::ONE).count();
+        let left_out = match dims == self.new {
+            true => 0,
+            false => ones.min(old.len().saturating_sub(given.len().min(1))),
+        };
+        let old = old.split_off(left_out);
+        if old == given {
+            return Some(e);
+        }
+        let extents = AttrValue::array(old.into_iter().map(AttrValue::dim));
+        Some(edit.call("reshape", &[e], &[("newshape", extents)], span))
+    }
+
+    /// Makes numbers along an axis after, which a tensor consists of, numbers along an axis before: of
+    /// an axis that is a part of it, repeated.
+    fn repeated_before(
+        &self,
+        edit: &mut Edit<'_>,
+        e: ExprId,
+        axis: usize,
+        span: Span,
+    ) -> Option<ExprId> {
+        let n = self.new[axis].as_const()?;
+        let Before { axis, repeats } = self.before(axis)?;
+        let line = [("newshape", AttrValue::ints(&[n]))];
+        let mut all = edit.call("reshape", &[e], &line, span);
+        all = repeated(edit, all, repeats, span);
+        let mut old = vec![Dim::ONE; self.old.len() - axis];
+        old[0] = self.old[axis].clone();
+        let extents = AttrValue::array(old.into_iter().map(AttrValue::dim));
+        Some(edit.call("reshape", &[all], &[("newshape", extents)], span))
+    }
+
     /// Makes a value of the shape before that of the shape after.
     fn again(&self, edit: &mut Edit<'_>, e: ExprId, at: ExprId) -> ExprId {
         let (mut attrs, span) = (edit.m.attrs(self.call.attrs).clone(), edit.m.span(at));
@@ -240,20 +307,22 @@ fn joined(edit: &mut Edit<'_>, node: ExprId) -> Option<ExprId> {
 }
 
 /// Returns whether element-wise operators, and such that move elements, alone are between a value and
-/// the product before it.
-fn follows_product(edit: &Edit<'_>, mut e: ExprId) -> bool {
+/// a product before it.
+fn follows_product(edit: &Edit<'_>, e: ExprId) -> bool {
+    let mut open = vec![e];
     for _ in 0..DEPTH {
-        let Some((_, def, args)) = edit.callee(e) else {
+        let Some(e) = open.pop() else {
             return false;
         };
-        e = match (def.fusion, args.first()) {
-            (Fusion::OutElementwise, _) => return true,
-            (Fusion::Elementwise | Fusion::Broadcast, Some(first)) => *first,
-            _ => match Moved::of(edit, e) {
-                Some(moved) => moved.from,
-                None => return false,
-            },
+        let Some((_, def, args)) = edit.callee(e) else {
+            continue;
         };
+        match def.fusion {
+            Fusion::OutElementwise => return true,
+            // The first operand is the next one.
+            Fusion::Elementwise | Fusion::Broadcast => open.extend(args.iter().rev()),
+            _ => open.extend(Moved::of(edit, e).map(|moved| moved.from)),
+        }
     }
     false
 }
@@ -268,14 +337,15 @@ fn sunk(edit: &mut Edit<'_>, node: ExprId, alone: bool, depth: usize) -> Option<
     if !element_wise || call.def.effects != Effects::Pure {
         return None;
     }
-    let first = Moved::of(edit, *call.args.first()?)?;
-    if !alone && !matches!(first.how, How::Reshaped) {
-        return None;
-    }
-    if edit.dims(node)? != first.new || !follows_product(edit, first.from) {
-        return None;
-    }
-    let new = before(edit, node, &call, &first)?;
+    let dims = edit.dims(node)?;
+    let (at, first) = (call.args.iter().enumerate()).find_map(|(i, &arg)| {
+        let moved = Moved::of(edit, arg)?;
+        let reshaped = matches!(moved.how, How::Reshaped);
+        // What is copied is so where the first operand comes from.
+        let fits = dims == moved.new && (reshaped || alone && i == 0);
+        (fits && follows_product(edit, moved.from)).then_some((i, moved))
+    })?;
+    let new = before(edit, node, &call, (at, &first))?;
     if edit.dims(new)? != first.old {
         return None;
     }
@@ -286,8 +356,26 @@ fn sunk(edit: &mut Edit<'_>, node: ExprId, alone: bool, depth: usize) -> Option<
     Some(first.again(edit, deeper.unwrap_or(new), node))
 }
 
-/// Calls an element-wise operator on what was moved.
-fn before(edit: &mut Edit<'_>, node: ExprId, call: &OpCall, first: &Moved) -> Option<ExprId> {
+/// Repeats each number of a vector, and all of them then.
+fn repeated(edit: &mut Edit<'_>, mut all: ExprId, [each, times]: [i64; 2], span: Span) -> ExprId {
+    if each > 1 {
+        let given = [("repeats", each), ("axis", 0)];
+        let given = given.map(|(name, n)| (name, AttrValue::Int(n)));
+        all = edit.call("repeat", &[all], &given, span);
+    }
+    if times > 1 {
+        all = edit.call("tile", &[all], &[("reps", AttrValue::ints(&[times]))], span);
+    }
+    all
+}
+
+/// Calls an element-wise operator on what was moved, which is its operand `at`.
+fn before(
+    edit: &mut Edit<'_>,
+    node: ExprId,
+    call: &OpCall,
+    (at, first): (usize, &Moved),
+) -> Option<ExprId> {
     let span = edit.m.span(node);
     let given = edit.attr(call, "axis").as_int();
     let rank = first.new.len() as i64;
@@ -296,9 +384,23 @@ fn before(edit: &mut Edit<'_>, node: ExprId, call: &OpCall, first: &Moved) -> Op
     let before = place
         .filter(|&a| a < first.new.len())
         .and_then(|a| first.before(a));
-    let mut args = vec![first.from];
+    // An axis is that of the first operand.
+    if at > 0 && given.is_some() {
+        return None;
+    }
+    let mut args = Vec::new();
     let mut vectors = false;
-    for &arg in &call.args[1..] {
+    for (i, &arg) in call.args.iter().enumerate() {
+        if i == at {
+            args.push(first.from);
+            continue;
+        }
+        if given.is_none()
+            && let Some(spread) = first.spread_before(edit, arg, span)
+        {
+            args.push(spread);
+            continue;
+        }
         let alike = Moved::of(edit, arg).filter(|other| other.alike(edit, first));
         let dims = edit.dims(arg)?;
         args.push(match (alike, &dims[..]) {
@@ -306,17 +408,7 @@ fn before(edit: &mut Edit<'_>, node: ExprId, call: &OpCall, first: &Moved) -> Op
             (Some(other), _) => other.from,
             (None, [n]) if Some(n) == place.and_then(|a| first.new.get(a)) => {
                 vectors = true;
-                let mut all = arg;
-                let [each, times] = before.as_ref()?.repeats;
-                if each > 1 {
-                    let given = [("repeats", each), ("axis", 0)];
-                    let given = given.map(|(name, n)| (name, AttrValue::Int(n)));
-                    all = edit.call("repeat", &[all], &given, span);
-                }
-                if times > 1 {
-                    all = edit.call("tile", &[all], &[("reps", AttrValue::ints(&[times]))], span);
-                }
-                all
+                repeated(edit, arg, before.as_ref()?.repeats, span)
             }
             _ => return None,
         });

@@ -9,6 +9,7 @@ use crate::kernels::attention::{self, RxAttentionF32};
 use crate::kernels::blockwise::{self, RxBlockwiseF32};
 use crate::kernels::boxes::{self, RxBoxes};
 use crate::kernels::contract::{self, RxContract};
+use crate::kernels::conv::volumes::{self, RxDepthwise3dF32};
 use crate::kernels::conv::{self, RxConv2dF32, pooled, transpose};
 use crate::kernels::gathered::{self, RxGathered};
 use crate::kernels::gemm::other::{self, RxGemm, RxGemmI32};
@@ -96,6 +97,7 @@ kernels! {
     rx_conv2d_f32(conv: RxConv2dF32) => conv::convolve, touches::conv;
     rx_conv2d_pool2d_f32(conv: RxConv2dF32, pool: RxPool2dF32)
         => pooled::convolve_and_pool, touches::pooled;
+    rx_depthwise3d_f32(conv: RxDepthwise3dF32) => volumes::convolve, touches::depthwise3d;
     rx_conv2d_transpose_f32(conv: RxConv2dF32) => transpose::convolve, touches::conv;
     rx_conv2d_i32(conv: RxConv2dI32) => integer_conv::convolve, touches::conv_i32;
     rx_conv2d_q8(conv: RxConv2dQ8) => fused::convolve, touches::conv_q8;

@@ -82,6 +82,13 @@ impl Padded {
         }
     }
 
+    /// Returns whether the form is that of the channel itself.
+    pub fn is_channel(&self) -> bool {
+        let (h, w) = self.window.image;
+        let whole = (self.rows, self.row, self.count) == (h, w, w);
+        whole && self.window.stride.1 == 1 && self.window.pad == (0, 0)
+    }
+
     /// Elements of a channel.
     pub fn elements(&self) -> usize {
         self.rows.saturating_mul(self.row)

@@ -7,6 +7,7 @@ use crate::kernels::attention::RxAttentionF32;
 use crate::kernels::blockwise::RxBlockwiseF32;
 use crate::kernels::boxes::RxBoxes;
 use crate::kernels::contract::RxContract;
+use crate::kernels::conv::volumes::RxDepthwise3dF32;
 use crate::kernels::conv::{RxConv2dF32, RxConv2dSizes};
 use crate::kernels::gathered::RxGathered;
 use crate::kernels::gemm::RxGemmF32;
@@ -222,6 +223,15 @@ described! {
     };
     /// `rx_conv2d_f32` and `rx_conv2d_transpose_f32`.
     conv = |reach, v: RxConv2dF32| reach.conv(v);
+    /// `rx_depthwise3d_f32`.
+    depthwise3d = |reach, v: RxDepthwise3dF32| {
+        reach.all("image", v.x, 4, &[v.n, v.c, v.d, v.h, v.w]);
+        reach.all("weight", v.weight, 4, &[v.o, v.kd, v.kh, v.kw]);
+        let out = [v.n, v.o, v.od, v.oh, v.ow];
+        reach.all("result", v.y, 4, &out);
+        let n = out.iter().try_fold(1i64, |n, e| n.checked_mul(*e));
+        reach.epilogue(&v.epilogue, v.o, &[(n.unwrap_or(i64::MAX), 1)]);
+    };
     /// `rx_conv2d_q8`.
     conv_q8 = |reach, v: RxConv2dQ8| {
         let s = &v.sizes;

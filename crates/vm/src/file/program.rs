@@ -299,6 +299,16 @@ fn hint(w: &mut Writer, h: &Hint) {
             );
             (2, bits(&[*nhwc]))
         }
+        Hint::Depthwise3d {
+            strides,
+            padding,
+            dilation,
+            last,
+            ..
+        } => {
+            numbers.extend(strides.iter().chain(padding).chain(dilation));
+            (11, bits(&[*last]))
+        }
         Hint::Conv2dTranspose {
             strides,
             padding,

@@ -34,6 +34,9 @@ fn fits(p: &Program, out: Buf, hint: &Hint) -> bool {
     let images = |all: &[Buf]| [3, 4].iter().any(|&n| all.iter().all(|&b| rank(b) == n));
     let steps = |all: &[i64]| all.iter().all(|n| (1..=MOST).contains(n));
     let margins = |all: &[i64]| all.iter().all(|n| (0..=MOST).contains(n));
+    let windows = |strides: &[i64], dilation: &[i64], padding: &[i64]| {
+        steps(strides) && steps(dilation) && margins(padding)
+    };
     match *hint {
         Hint::Gemm {
             a, b, transpose_a, ..
@@ -75,11 +78,17 @@ fn fits(p: &Program, out: Buf, hint: &Hint) -> bool {
             ..
         } => {
             images(&[data, weight, out])
-                && steps(&strides)
-                && steps(&dilation)
+                && windows(&strides, &dilation, &padding)
                 && steps(&[groups])
-                && margins(&padding)
         }
+        Hint::Depthwise3d {
+            data,
+            weight,
+            strides,
+            padding,
+            dilation,
+            ..
+        } => ranks(&[(data, 5), (weight, 5), (out, 5)]) && windows(&strides, &dilation, &padding),
         Hint::Conv2dTranspose {
             data,
             weight,
@@ -89,10 +98,8 @@ fn fits(p: &Program, out: Buf, hint: &Hint) -> bool {
             groups,
         } => {
             images(&[data, weight, out])
-                && steps(&strides)
-                && steps(&dilation)
+                && windows(&strides, &dilation, &padding)
                 && steps(&[groups])
-                && margins(&padding)
         }
         Hint::Softmax { data, .. } => rank(data) > 0 && rank(data) == rank(out),
         Hint::LayerNorm {
@@ -119,9 +126,7 @@ fn fits(p: &Program, out: Buf, hint: &Hint) -> bool {
             (rank(data) == 4 || rank(data) == 3 && !nhwc)
                 && rank(out) == rank(data)
                 && steps(&window)
-                && steps(&strides)
-                && steps(&dilation)
-                && margins(&padding)
+                && windows(&strides, &dilation, &padding)
         }
         Hint::Lines { data, axis, work } => {
             let kept = rank(out) == rank(data);

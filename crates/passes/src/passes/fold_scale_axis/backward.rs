@@ -1,10 +1,12 @@
 //! Scales that are folded into the product before them.
 
-use relax_ir::{AttrValue, ExprId, Memo};
+use relax_ir::{ExprId, Memo};
 use relax_ops::ScaleRole;
 use rustc_hash::FxHashMap;
 
-use super::{Conv, Message, along, elements, role, scale_along, spread};
+use super::{
+    Message, along, contraction, elements, message, role, scale_along, scaled_weight, spread,
+};
 use crate::edit::Edit;
 
 type Messages = FxHashMap<ExprId, Message>;
@@ -76,14 +78,7 @@ fn takes(e: &Edit<'_>, node: ExprId, all: &Messages) -> Option<Message> {
             let axis = if axis < 0 { axis + rank } else { axis };
             (m.axes.len() == 1 && m.axes[0] as i64 == axis).then(|| m.clone())
         }
-        ScaleRole::Convolution => Conv::new(e, &call).map(|c| Message {
-            axes: Conv::channels(&c.out),
-            positive: false,
-        }),
-        ScaleRole::Dense => (e.dims(node)?.len() == 2).then(|| Message {
-            axes: vec![1],
-            positive: false,
-        }),
+        ScaleRole::Contraction(_) => contraction(e, node, &call, role).map(|c| message(c.outputs)),
         ScaleRole::Product => None,
     }
 }
@@ -149,16 +144,9 @@ fn scaled(
                     };
                 }
             }
-            ScaleRole::Convolution => {
-                args[1] = Conv::new(e, &call)?.scaled_weight(e, args[1], scale, true, span)?;
-            }
-            ScaleRole::Dense => {
-                let given = [
-                    ("axis", AttrValue::Int(1)),
-                    ("num_newaxis", AttrValue::Int(1)),
-                ];
-                let column = e.call("expand_dims", &[scale], &given, span);
-                args[1] = e.call("multiply", &[args[1], column], &[], span);
+            ScaleRole::Contraction(_) => {
+                let channels = contraction(e, node, &call, role)?.outputs;
+                args[1] = scaled_weight(e, args[1], scale, &channels, span)?;
             }
             ScaleRole::Product => return None,
         }

@@ -4,7 +4,9 @@ use relax_ir::{Expr, ExprId, Memo};
 use relax_ops::ScaleRole;
 use rustc_hash::FxHashMap;
 
-use super::{Conv, Message, along, elements, role, scale_along, spread};
+use super::{
+    Message, along, contraction, elements, message, role, scale_along, scaled_weight, spread,
+};
 use crate::edit::Edit;
 
 /// An expression as a value and a scale that is still to be applied to it.
@@ -59,10 +61,7 @@ fn messages(e: &Edit<'_>, order: &[ExprId], body: ExprId) -> FxHashMap<ExprId, O
         if let Some((call, role)) = role(e, node) {
             let out = all.get(&node).cloned().flatten();
             // The callee is child 0.
-            for (i, message) in asked(e, &call.args, role, &call, out)
-                .into_iter()
-                .enumerate()
-            {
+            for (i, message) in asked(e, node, role, &call, out).into_iter().enumerate() {
                 parts[i + 1].1 = message;
             }
         }
@@ -89,11 +88,12 @@ fn both(a: Option<Message>, b: Option<Message>) -> Option<Message> {
 /// own.
 fn asked(
     e: &Edit<'_>,
-    args: &[ExprId],
+    node: ExprId,
     role: ScaleRole,
     call: &crate::edit::OpCall,
     out: Option<Message>,
 ) -> Vec<Option<Message>> {
+    let args = &call.args;
     let mut all = vec![None; args.len()];
     match role {
         ScaleRole::Positive => {
@@ -111,18 +111,8 @@ fn asked(
                 }
             }
         }
-        ScaleRole::Convolution => {
-            all[0] = Conv::new(e, call).map(|c| Message {
-                axes: Conv::channels(&c.data),
-                positive: false,
-            });
-        }
-        ScaleRole::Dense => {
-            let matrix = e.dims(args[0]).is_some_and(|d| d.len() == 2);
-            all[0] = matrix.then(|| Message {
-                axes: vec![1],
-                positive: false,
-            });
+        ScaleRole::Contraction(_) => {
+            all[0] = contraction(e, node, call, role).map(|c| message(c.inputs));
         }
         ScaleRole::Product | ScaleRole::Bias => {}
     }
@@ -194,7 +184,7 @@ fn carry(
                 axes: s.axes.clone(),
             })
         }
-        ScaleRole::Bias | ScaleRole::Convolution | ScaleRole::Dense => None,
+        ScaleRole::Bias | ScaleRole::Contraction(_) => None,
     }
 }
 
@@ -208,13 +198,9 @@ fn absorb(
     let (call, role) = role(e, old)?;
     let s = scaled.get(call.args.first()?)?;
     let span = e.m.span(old);
-    let weight = match (role, call.args.get(1)) {
-        (ScaleRole::Convolution, Some(w)) => {
-            Conv::new(e, &call)?.scaled_weight(e, plain[w], s.scale, false, span)?
-        }
-        (ScaleRole::Dense, Some(w)) => e.call("multiply", &[plain[w], s.scale], &[], span),
-        _ => return None,
-    };
+    let channels = contraction(e, old, &call, role)?.inputs;
+    let weight = *plain.get(call.args.get(1)?)?;
+    let weight = scaled_weight(e, weight, s.scale, &channels, span)?;
     let attrs = e.m.attrs(call.attrs).clone();
     Some(e.recall(&call, &[s.value, weight], attrs, span))
 }

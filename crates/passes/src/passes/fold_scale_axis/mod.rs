@@ -4,14 +4,15 @@
 //! Forward, `conv(x * s, w)` becomes `conv(x, w * s')`; backward, `conv(x, w) * s` becomes
 //! `conv(x, w * s'')`. Between the two, operations that a scale commutes with are allowed:
 //! additions (the other operand is scaled, or divided, too) and, for positive constant scales,
-//! `relu`. Operators declare their role in [`ScaleRole`].
+//! `relu`. Operators declare their role in [`ScaleRole`]: of a contraction, that is where the numbers of
+//! its channels lie in its weight, so that layouts, groups and transposed windows are no matter here.
 
 mod backward;
 mod forward;
 
 use relax_base::{Diagnostics, Span};
 use relax_ir::{AttrValue, ExprId};
-use relax_ops::{Layout, ScaleRole};
+use relax_ops::{Channels, Contraction, Lie, ScaleRole, ScaleSite};
 use relax_sym::Dim;
 
 use crate::edit::{Edit, OpCall};
@@ -22,7 +23,7 @@ const LAWS: &str = "a factor of a sum is one of its terms: `s * (x + y) = s * x 
 /// The pass.
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
     name: "fold-scale-axis",
-    doc: "Folds scales along channels into the weights of convolutions and dense products.",
+    doc: "Folds scales along channels into the weights of convolutions and matrix products.",
     options: &[OptionDef {
         name: "direction",
         ty: OptionType::Choice(&["forward", "backward"]),
@@ -71,7 +72,7 @@ fn role(e: &Edit<'_>, node: ExprId) -> Option<(OpCall, ScaleRole)> {
     let role = call.def.hooks.scale?;
     let dtype = e.dtype(node)?;
     let one = call.args.iter().all(|&a| e.dtype(a) == Some(dtype));
-    let wraps = role == ScaleRole::Positive && !dtype.is_float();
+    let wraps = matches!(role, ScaleRole::Positive) && !dtype.is_float();
     (one && !wraps).then_some((call, role))
 }
 
@@ -198,81 +199,60 @@ fn spread(
     ))
 }
 
-/// The layouts of a convolution that a scale can be folded into.
-struct Conv {
-    data: Layout,
-    out: Layout,
-    kernel: Layout,
-    depthwise: bool,
+/// Returns where the channels of a contraction lie.
+fn contraction(e: &Edit<'_>, node: ExprId, call: &OpCall, role: ScaleRole) -> Option<Contraction> {
+    let ScaleRole::Contraction(of) = role else {
+        return None;
+    };
+    let [data, weight, ..] = call.args[..] else {
+        return None;
+    };
+    of(&ScaleSite {
+        attrs: e.m.attrs(call.attrs),
+        data: &e.dims(data)?,
+        weight: &e.dims(weight)?,
+        result: &e.dims(node)?,
+    })
 }
 
-impl Conv {
-    /// Returns `None` for grouped convolutions that are not depthwise and for layouts with only
-    /// some of the channels in blocks.
-    fn new(e: &Edit<'_>, call: &OpCall) -> Option<Conv> {
-        let text = |name| e.attr(call, name).as_str().map(str::to_owned);
-        let data = Layout::parse(&text("data_layout")?)?;
-        let out = match text("out_layout")?.as_str() {
-            "" => data.clone(),
-            given => Layout::parse(given)?,
-        };
-        let kernel = Layout::parse(&text("kernel_layout")?)?;
-        let groups = e.attr(call, "groups").as_int()?;
-        let weight = e.dims(call.args[1])?;
-        let total = |letter| {
-            Some(weight.get(kernel.position(letter)?)?.as_const()? * kernel.factor(letter))
-        };
-        let depthwise = total('O') == Some(groups) && total('I') == Some(1);
-        if groups != 1 && !depthwise {
-            return None;
+/// The requirement of a contraction on a scale along channels.
+fn message(channels: Channels) -> Message {
+    Message {
+        axes: channels.axes,
+        positive: false,
+    }
+}
+
+/// Scales a weight by numbers of channels.
+fn scaled_weight(
+    e: &mut Edit<'_>,
+    weight: ExprId,
+    mut scale: ExprId,
+    channels: &Channels,
+    span: Span,
+) -> Option<ExprId> {
+    let dims = e.dims(weight)?;
+    let axes = match channels.weight {
+        Lie::Along(ref axes) => axes.clone(),
+        Lie::Groups {
+            axes: [first, second],
+            groups,
+            repeats,
+        } => {
+            let apart = [("newshape", AttrValue::ints(&groups))];
+            scale = e.call("reshape", &[scale], &apart, span);
+            if repeats > 1 {
+                let given = [("repeats", repeats), ("axis", 0)];
+                let given = given.map(|(name, n)| (name, AttrValue::Int(n)));
+                scale = e.call("repeat", &[scale], &given, span);
+            }
+            if first > second {
+                let turned = [("axes", AttrValue::ints(&[1, 0]))];
+                scale = e.call("transpose", &[scale], &turned, span);
+            }
+            vec![first.min(second), first.max(second)]
         }
-        let blocks = [kernel.position('o'), kernel.position('i')];
-        let whole = blocks.iter().all(Option::is_none);
-        let split = blocks.iter().all(Option::is_some);
-        let fits = |l: &Layout| {
-            l.position('C').is_some()
-                && if whole {
-                    l.position('c').is_none()
-                } else {
-                    l.position('c').is_some()
-                }
-        };
-        ((whole || split) && fits(&data) && fits(&out)).then_some(Conv {
-            data,
-            out,
-            kernel,
-            depthwise,
-        })
-    }
-
-    fn channels(layout: &Layout) -> Vec<usize> {
-        ['C', 'c']
-            .into_iter()
-            .filter_map(|c| layout.position(c))
-            .collect()
-    }
-
-    /// Scales the weight along its output axes, or its input axes.
-    fn scaled_weight(
-        &self,
-        e: &mut Edit<'_>,
-        weight: ExprId,
-        scale: ExprId,
-        outputs: bool,
-        span: Span,
-    ) -> Option<ExprId> {
-        let letters = if outputs || self.depthwise {
-            ['O', 'o']
-        } else {
-            ['I', 'i']
-        };
-        let mut axes: Vec<usize> = letters
-            .into_iter()
-            .filter_map(|c| self.kernel.position(c))
-            .collect();
-        axes.sort_unstable();
-        let dims = e.dims(weight)?;
-        let scale = spread(e, scale, &dims, &axes, span)?;
-        Some(e.call("multiply", &[weight, scale], &[], span))
-    }
+    };
+    let scale = spread(e, scale, &dims, &axes, span)?;
+    Some(e.call("multiply", &[weight, scale], &[], span))
 }

@@ -2,7 +2,7 @@
 //!
 //! A few adjacent outputs of a row whose windows lie inside of the image's columns are summed together:
 //! they share the weights, and their sums don't wait for each other. Those at the ends of a row are
-//! summed one by one, without the columns that lie outside.
+//! summed one by one, without the columns that lie outside. Windows of a volume have several planes.
 
 use super::{RxConv2dF32, Sizes};
 use crate::kernels::gemm::epilogue::Target;
@@ -20,9 +20,12 @@ struct Window {
     x: *const f32,
     /// The weight of that place.
     weight: *const f32,
-    /// Rows and columns of the part.
+    /// Planes, rows and columns of the part.
+    deep: usize,
     high: usize,
     wide: usize,
+    /// From a plane of the window to the next, in the volume and in the weight.
+    behind: (usize, usize),
     /// From a row of the window to the next, in the image and in the weight.
     down: (usize, usize),
     /// From a column of the window to the next, in the image and in the weight.
@@ -58,23 +61,24 @@ unsafe fn sums<S: Simd, const P: usize, const NV: usize, const PART: bool>(
     // SAFETY: as the caller promises.
     unsafe {
         let mut acc = [[S::splat(0.0); NV]; P];
-        for ky in 0..window.high {
-            let (mut x, mut weight) = (
-                window.x.add(ky * window.down.0 + channel),
-                window.weight.add(ky * window.down.1 + channel),
-            );
-            for _ in 0..window.wide {
-                for v in 0..NV {
-                    let lane = v * S::LANES;
-                    let part = PART && v + 1 == NV;
-                    let w = read::<S>(weight.add(lane), part, last);
-                    for p in 0..P {
-                        let at = x.add(p * window.step + lane);
-                        acc[p][v] = read::<S>(at, part, last).fma(w, acc[p][v]);
+        for kz in 0..window.deep {
+            for ky in 0..window.high {
+                let (behind, down) = (window.behind, window.down);
+                let mut x = window.x.add(kz * behind.0 + ky * down.0 + channel);
+                let mut weight = window.weight.add(kz * behind.1 + ky * down.1 + channel);
+                for _ in 0..window.wide {
+                    for v in 0..NV {
+                        let lane = v * S::LANES;
+                        let part = PART && v + 1 == NV;
+                        let w = read::<S>(weight.add(lane), part, last);
+                        for p in 0..P {
+                            let at = x.add(p * window.step + lane);
+                            acc[p][v] = read::<S>(at, part, last).fma(w, acc[p][v]);
+                        }
                     }
+                    x = x.wrapping_add(window.right.0);
+                    weight = weight.wrapping_add(window.right.1);
                 }
-                x = x.wrapping_add(window.right.0);
-                weight = weight.wrapping_add(window.right.1);
             }
         }
         acc
@@ -119,6 +123,37 @@ unsafe fn outputs<S: Simd, const P: usize>(window: &Window, channels: usize, to:
 /// Image and row are the convolution's, whose arrays have its sizes.
 #[inline(always)]
 pub(super) unsafe fn channels_last<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, oy: usize) {
+    let image_of = Planes {
+        x: v.x.wrapping_add(image * s.h * s.w * s.c),
+        weight: v.weight,
+        count: 1,
+        behind: (0, 0),
+    };
+    // SAFETY: image and row are the convolution's, whose arrays have its sizes.
+    unsafe {
+        let to = s.target(v, image, 0, oy * s.ow);
+        row::<S>(s, &image_of, oy, &to);
+    }
+}
+
+/// The planes of a volume that windows read, or the image.
+pub(super) struct Planes {
+    /// The first one.
+    pub x: *const f32,
+    /// The part of the weight that is over it.
+    pub weight: *const f32,
+    /// How many there are.
+    pub count: usize,
+    /// From one to the next, in the volume and in the weight.
+    pub behind: (usize, usize),
+}
+
+/// Computes a row of a plane of the output, which begins at `to`.
+///
+/// # Safety
+/// The planes have the sizes of the convolution, and the output has this row.
+#[inline(always)]
+pub(super) unsafe fn row<S: Simd>(s: &Sizes, planes: &Planes, oy: usize, to: &Target) {
     let inside = |n: usize, first: isize, distance: usize, size: usize| -> Range<usize> {
         let before = (-first).max(0) as usize;
         let first_in = before.div_ceil(distance).min(n);
@@ -127,7 +162,6 @@ pub(super) unsafe fn channels_last<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: u
     };
     let y = (oy * s.sh) as isize - s.pt;
     let rows = inside(s.kh, y, s.dh, s.h);
-    let x = v.x.wrapping_add(image * s.h * s.w * s.c);
     let mut ox = 0;
     while ox < s.ow {
         let column = (ox * s.sw) as isize - s.pl;
@@ -140,20 +174,22 @@ pub(super) unsafe fn channels_last<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: u
             + column
             + (columns.start * s.dw) as isize;
         let window = Window {
-            x: x.wrapping_offset(from * s.c as isize),
-            weight: v
+            x: planes.x.wrapping_offset(from * s.c as isize),
+            weight: planes
                 .weight
                 .wrapping_add((rows.start * s.kw + columns.start) * s.c),
+            deep: planes.count,
+            behind: planes.behind,
             high: rows.len(),
             wide: columns.len(),
             down: (s.dh * s.w * s.c, s.kw * s.c),
             right: (s.dw * s.c, s.c),
             step: s.sw * s.c,
         };
-        // SAFETY: image and row are the convolution's, whose arrays have its sizes; what is read of a
-        // window lies inside of the image.
+        // SAFETY: the planes have the convolution's sizes; what is read of a window lies inside of
+        // them.
         unsafe {
-            let to = s.target(v, image, 0, oy * s.ow + ox);
+            let to = to.shift(ox, 0);
             match together {
                 true => outputs::<S, PIXELS>(&window, s.c, &to),
                 false => outputs::<S, 1>(&window, s.c, &to),

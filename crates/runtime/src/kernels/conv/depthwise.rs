@@ -12,11 +12,31 @@ use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::{Isa, Simd, dispatch, isa};
 use crate::threads::{Grain, Share};
 
-/// How windows read a padded copy of a channel.
-struct Copied<'a> {
-    padded: Padded,
+/// How windows read padded copies.
+pub(super) struct Copied<'a> {
+    pub padded: Padded,
     /// The place of each position of the window, from that of its first one on.
-    places: &'a [usize],
+    pub places: &'a [usize],
+    /// Weights of an output channel.
+    pub weights: usize,
+}
+
+impl Copied<'_> {
+    /// Writes the places of a window's positions, of which there are `kh * kw`.
+    pub fn fill_places(padded: &Padded, s: &Sizes, places: &mut [usize]) {
+        for (tap, place) in places.iter_mut().enumerate() {
+            *place = padded.tap(tap / s.kw, tap % s.kw);
+        }
+    }
+}
+
+/// A plane that windows are over: an image, or one of those of a volume.
+#[derive(Clone, Copy)]
+pub(super) struct Over {
+    /// Its padded copy.
+    pub copy: *const f32,
+    /// The part of an output channel's weight that is over it.
+    pub weight: usize,
 }
 
 /// All output channels of one input channel of one image.
@@ -28,40 +48,90 @@ unsafe fn plane<S: Simd>(
     (image, channel): (usize, usize),
     room: *mut f32,
 ) {
-    let padded = &copied.padded;
-    let within = taps(s.kw, s.dw, s.pl, (s.ow - 1) * s.sw, s.w);
     // SAFETY: image and channel are the convolution's, whose arrays have its sizes; `room` has the
     // padded channel's size.
     unsafe {
-        padded.fill::<S>(v.x.add((image * s.c + channel) * s.h * s.w), room);
-        let full = s.target(v, image, channel, 0);
+        let x = v.x.add((image * s.c + channel) * s.h * s.w);
+        copied.padded.fill::<S>(x, room);
+        let over = Over {
+            copy: room,
+            weight: 0,
+        };
+        sums::<S>(v, s, copied, &[over], (image, channel, 0));
+    }
+}
+
+/// All output channels of one input channel of an image, or of a plane of a volume that begins at an
+/// element of it: the sums of windows over some planes.
+///
+/// # Safety
+/// Image and channel are the convolution's, whose arrays have its sizes; the copies have those of
+/// `copied`.
+#[inline(always)]
+pub(super) unsafe fn sums<S: Simd>(
+    v: &RxConv2dF32,
+    s: &Sizes,
+    copied: &Copied<'_>,
+    over: &[Over],
+    (image, channel, first): (usize, usize, usize),
+) {
+    let padded = &copied.padded;
+    let within = taps(s.kw, s.dw, s.pl, (s.ow - 1) * s.sw, s.w);
+    // SAFETY: as the caller promises.
+    unsafe {
+        let full = s.target(v, image, channel, first);
         for m in 0..s.og {
-            let weight = v.weight.add((channel * s.og + m) * s.kh * s.kw);
+            let weight = v.weight.add((channel * s.og + m) * copied.weights);
             let mut to = full.line::<S>(m);
             let start = to.start();
             let mut oy = 0;
+            if (s.kh, s.kw, s.dh) == (3, 3, 1) && matches!(s.sh, 1 | 2) {
+                while oy < s.oh {
+                    let (from, to) = ((oy, weight), (start, &to));
+                    macro_rules! rows {
+                        ($step:literal, $r:literal) => {
+                            copied3::<S, $step, $r>(s, copied, over, from, to)
+                        };
+                    }
+                    oy += match (s.sh, s.oh - oy) {
+                        (1, 4..) => rows!(1, 4),
+                        (1, 3) => rows!(1, 3),
+                        (1, 2) => rows!(1, 2),
+                        (1, _) => rows!(1, 1),
+                        (_, 4..) => rows!(2, 4),
+                        (_, 3) => rows!(2, 3),
+                        (_, 2) => rows!(2, 2),
+                        _ => rows!(2, 1),
+                    };
+                }
+                continue;
+            }
             while oy < s.oh {
                 // Several rows are summed at a time, so that dependency chains overlap and weights
                 // are loaded once for all.
                 let high = match s.oh - oy {
+                    8.. if s.ow <= S::LANES => 8,
+                    7 if s.ow <= S::LANES => 7,
                     4.. => 4,
                     2.. => 2,
                     _ => 1,
                 };
                 let before = s.pt - (oy * s.sh) as isize;
                 let rows = taps(s.kh, s.dh, before, (high - 1) * s.sh, s.h);
-                let from = room.add(oy * s.sh * padded.row);
+                let row = oy * s.sh * padded.row;
                 for ox in (0..s.ow).step_by(2 * S::LANES) {
                     let columns = (s.ow - ox).min(2 * S::LANES);
-                    let from = from.add(ox);
+                    let from = (row + ox, weight);
                     let taps = [&rows, &within];
                     macro_rules! rows {
                         ($nv:literal, $r:literal) => {{
-                            let acc = lines::<S, $nv, $r>(s, copied, (from, weight), taps, start);
+                            let acc = lines::<S, $nv, $r>(s, copied, over, from, taps, start);
                             put(acc, s, (oy * s.ow + ox, columns), &to)
                         }};
                     }
                     match (columns > S::LANES, high) {
+                        (false, 8) => rows!(1, 8),
+                        (false, 7) => rows!(1, 7),
                         (false, 4) => rows!(1, 4),
                         (true, 4) => rows!(2, 4),
                         (false, 2) => rows!(1, 2),
@@ -301,13 +371,61 @@ unsafe fn down3<S: Simd, const NV: usize, const EDGE: bool>(
     }
 }
 
-/// The sums of `R` output rows of `NV` vectors.
+/// Computes `R` output rows, which it returns, of windows of 3 by 3: each row of a copy is read once
+/// for the output rows that it contributes to, with the nine weights over a plane in registers.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
+unsafe fn copied3<S: Simd, const STEP: usize, const R: usize>(
+    s: &Sizes,
+    copied: &Copied<'_>,
+    over: &[Over],
+    (oy, weight): (usize, *const f32),
+    (start, to): (S, &Line<S>),
+) -> usize {
+    let pitch = copied.padded.row;
+    let [a, b, c] = [copied.places[0], copied.places[1], copied.places[2]];
+    for ox in (0..s.ow).step_by(S::LANES) {
+        let mut acc = [[start; 1]; R];
+        for plane in over {
+            // SAFETY: the copies hold what all windows read, and vectors beyond them.
+            unsafe {
+                let w = spread3::<S>(weight.add(plane.weight));
+                let mut row = plane.copy.add(oy * STEP * pitch + ox);
+                // Not a loop: the sums of one that is not unrolled would be in memory.
+                macro_rules! rows {
+                    ($($i:literal)*) => {$(
+                        if $i < 3 + (R - 1) * STEP {
+                            let x = [S::load(row.add(a)), S::load(row.add(b)), S::load(row.add(c))];
+                            // Sums of a row first: a sum of all would wait for each of them.
+                            for r in 0..R {
+                                if $i >= r * STEP && $i < r * STEP + 3 {
+                                    let w = &w[$i - r * STEP];
+                                    let sum = w[2].fma(x[2], w[1].fma(x[1], w[0].mul(x[0])));
+                                    acc[r][0] = acc[r][0].add(sum);
+                                }
+                            }
+                            row = S::pinned(row, &mut acc[($i / STEP).min(R - 1)][0]);
+                            row = row.wrapping_add(pitch);
+                        }
+                    )*};
+                }
+                rows!(0 1 2 3 4 5 6 7 8);
+            }
+        }
+        // SAFETY: the output has these rows and columns.
+        unsafe { put(acc, s, (oy * s.ow + ox, (s.ow - ox).min(S::LANES)), to) };
+    }
+    R
+}
+
+/// The sums of `R` output rows of `NV` vectors, whose windows begin at an element of the copies.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
 unsafe fn lines<S: Simd, const NV: usize, const R: usize>(
     s: &Sizes,
     copied: &Copied<'_>,
-    (from, weight): (*const f32, *const f32),
+    over: &[Over],
+    (from, weight): (usize, *const f32),
     [rows, within]: [&std::ops::Range<usize>; 2],
     start: S,
 ) -> [[S; NV]; R] {
@@ -316,14 +434,17 @@ unsafe fn lines<S: Simd, const NV: usize, const R: usize>(
     // SAFETY: rows and places of the window lie in the padded channel.
     unsafe {
         let mut acc = [[start; NV]; R];
-        for ky in rows.clone() {
-            for tap in ky * s.kw + within.start..ky * s.kw + within.end {
-                let at = from.add(*places.add(tap));
-                let w = S::splat(*weight.add(tap));
-                for r in 0..R {
-                    let at = at.add(r * down);
-                    for v in 0..NV {
-                        acc[r][v] = w.fma(S::load(at.add(v * S::LANES)), acc[r][v]);
+        for plane in over {
+            let (from, weight) = (plane.copy.add(from), weight.add(plane.weight));
+            for ky in rows.clone() {
+                for tap in ky * s.kw + within.start..ky * s.kw + within.end {
+                    let at = from.add(*places.add(tap));
+                    let w = S::splat(*weight.add(tap));
+                    for r in 0..R {
+                        let at = at.add(r * down);
+                        for v in 0..NV {
+                            acc[r][v] = w.fma(S::load(at.add(v * S::LANES)), acc[r][v]);
+                        }
                     }
                 }
             }
@@ -413,11 +534,13 @@ pub(super) unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) ->
         // The zeros of the padding, which filling does not overwrite.
         std::ptr::write_bytes(rooms, 0, room * threads);
         let places = rooms.add(room * threads).cast::<usize>();
-        for tap in 0..table {
-            *places.add(tap) = padded.tap(tap / s.kw, tap % s.kw);
-        }
-        let places = std::slice::from_raw_parts(places, table);
-        let copied = Copied { padded, places };
+        let places = std::slice::from_raw_parts_mut(places, table);
+        Copied::fill_places(&padded, s, places);
+        let copied = Copied {
+            padded,
+            places,
+            weights: table,
+        };
         let shared = Share::new((shared_v, s, &copied, rooms));
         context.pool.each(s.n * s.c, grain, |begin, end, worker| {
             let &(v, s, copied, rooms) = shared.get();

@@ -20,6 +20,7 @@ pub mod transpose;
 mod twos;
 mod unfold;
 mod vectors;
+pub mod volumes;
 mod ways;
 mod winograd;
 

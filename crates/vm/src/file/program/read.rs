@@ -293,6 +293,16 @@ fn made(kind: u8, bufs: &[Buf], numbers: &[i64], truth: impl Fn(u32) -> bool) ->
             groups,
             nhwc: truth(0),
         },
+        (11, &[data, weight], numbers @ &[_, _, _, _, _, _, _, _, _, _, _, _]) => {
+            Hint::Depthwise3d {
+                data,
+                weight,
+                strides: *numbers.first_chunk()?,
+                padding: numbers[3..9].try_into().ok()?,
+                dilation: *numbers.last_chunk()?,
+                last: truth(0),
+            }
+        }
         (3, &[data, weight], &[sh, sw, t, l, dh, dw, groups]) => Hint::Conv2dTranspose {
             data,
             weight,
