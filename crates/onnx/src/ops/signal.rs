@@ -104,7 +104,10 @@ fn transform(
             return Err("`dft` has two results".into());
         };
         return Ok(match onesided && !inverse {
-            true => (tr.slice(a, last, 0, many / 2 + 1)?, tr.slice(b, last, 0, many / 2 + 1)?),
+            true => (
+                tr.slice(a, last, 0, many / 2 + 1)?,
+                tr.slice(b, last, 0, many / 2 + 1)?,
+            ),
             false => (a.clone(), b.clone()),
         });
     }

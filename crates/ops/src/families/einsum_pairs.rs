@@ -59,7 +59,8 @@ pub(super) fn in_pairs(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
         steps: 0.0,
     };
     let summed = (extents.iter()).any(|(c, _)| !pairs.output.contains(c));
-    let alone = (0..pairs.left.len()).any(|k| pairs.kept(&[k]).len() < distinct(&pairs.left[k].axes).len());
+    let alone =
+        (0..pairs.left.len()).any(|k| pairs.kept(&[k]).len() < distinct(&pairs.left[k].axes).len());
     if !summed || !(alone || pairs.left.len() > 2) {
         return None;
     }
@@ -143,7 +144,11 @@ impl Pairs<'_> {
         text.push_str("->");
         text.extend(&to);
         let tuple = b.tuple(&values);
-        let value = b.call("einsum", &[tuple], &[("equation", AttrValue::Str(text.as_str().into()))]);
+        let value = b.call(
+            "einsum",
+            &[tuple],
+            &[("equation", AttrValue::Str(text.as_str().into()))],
+        );
         self.left[which[0]] = Operand { value, axes: to };
         if let [_, other] = which {
             self.left.remove(*other);

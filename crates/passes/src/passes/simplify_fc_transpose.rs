@@ -79,7 +79,11 @@ fn batched(side: usize) -> [Pat; 2] {
         } else {
             inner
         };
-        let args = if side == 0 { [turned, x(0)] } else { [x(0), turned] };
+        let args = if side == 0 {
+            [turned, x(0)]
+        } else {
+            [x(0), turned]
+        };
         op(&["nn.batch_matmul"], args)
     })
 }
@@ -90,7 +94,9 @@ fn as_it_lies(edit: &mut Edit<'_>, found: &Found, side: usize) -> Option<ExprId>
     let (product, transpose) = (found.call(edit), edit.op_call(found.get(2))?);
     let rank = edit.dims(data)?.len() as i64;
     let axes = edit.attr(&transpose, "axes");
-    let axes: Vec<i64> = (axes.as_ints()?.iter()).map(|a| a.rem_euclid(rank)).collect();
+    let axes: Vec<i64> = (axes.as_ints()?.iter())
+        .map(|a| a.rem_euclid(rank))
+        .collect();
     // The matrices alone are transposed.
     let kept = (0..rank - 2).chain([rank - 1, rank - 2]);
     if rank < 3 || !axes.iter().copied().eq(kept) {
@@ -112,9 +118,16 @@ fn as_it_lies(edit: &mut Edit<'_>, found: &Found, side: usize) -> Option<ExprId>
     }
     let name = ["transpose_a", "transpose_b"][side];
     let mut attrs = edit.m.attrs(product.attrs).clone();
-    let swapped = attrs.get(name).and_then(AttrValue::as_bool).unwrap_or(false);
+    let swapped = attrs
+        .get(name)
+        .and_then(AttrValue::as_bool)
+        .unwrap_or(false);
     attrs.set(name, AttrValue::Bool(!swapped));
-    let args = if side == 0 { [own, other] } else { [other, own] };
+    let args = if side == 0 {
+        [own, other]
+    } else {
+        [other, own]
+    };
     Some(edit.recall(&product, &args, attrs, span))
 }
 

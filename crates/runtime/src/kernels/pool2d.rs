@@ -3,9 +3,9 @@
 use super::conv::Layout;
 use crate::context::{RxContext, Status};
 use crate::kernels::padded::{Padded, Window};
-use crate::kernels::{pool_lanes, pool_parted};
 use crate::kernels::simd::square::lanes;
 use crate::kernels::simd::{Simd, dispatch};
+use crate::kernels::{pool_lanes, pool_parted};
 use crate::threads::{Grain, Share};
 use crate::values::{scratch_alloc, scratch_free};
 use crate::{c_enumeration, c_structure};

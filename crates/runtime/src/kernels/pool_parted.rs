@@ -48,7 +48,10 @@ impl Row {
         } else {
             0
         };
-        let floats = self.whole.saturating_add(dealt).saturating_add(p.ow as usize + BEHIND);
+        let floats = self
+            .whole
+            .saturating_add(dealt)
+            .saturating_add(p.ow as usize + BEHIND);
         floats.checked_next_multiple_of(16).unwrap_or(usize::MAX)
     }
 }
@@ -88,83 +91,114 @@ pub(super) unsafe fn run(context: &mut RxContext, p: &RxPool2dF32) -> i32 {
 /// # Safety
 /// `room` has [`Row::room`] floats, and the arrays have the channels.
 #[inline(always)]
-unsafe fn channels<S: Simd>(
-    p: &RxPool2dF32,
-    row: &Row,
-    room: *mut f32,
-    begin: usize,
-    end: usize,
-) {
-    let (w, ow, pad) = (p.w as usize, p.ow as usize, p.pad_l as usize);
-    let (stride, kw, apart) = (p.stride_w as usize, p.kw as usize, p.dilation_w as usize);
-    let (from, to) = ((p.h * p.w) as usize, (p.oh * p.ow) as usize);
-    // SAFETY: rows of the image are read inside of it, `room` holds a row with its padding and what
-    // it is dealt to, and vectors reach at most `BEHIND` floats beyond either.
+unsafe fn channels<S: Simd>(p: &RxPool2dF32, row: &Row, room: *mut f32, begin: usize, end: usize) {
+    let (from, to, ow) = ((p.h * p.w) as usize, (p.oh * p.ow) as usize, p.ow as usize);
+    let counted = row.room(p) - (ow + BEHIND);
+    // SAFETY: `room` has as many floats; the channels are the arrays', a row of the output among
+    // them.
     unsafe {
-        let (line, dealt) = (room, room.add(row.whole));
-        for i in 0..row.room(p) {
+        for i in 0..counted {
             *room.add(i) = p.start();
         }
-        let counts = room.add(row.room(p) - (ow + BEHIND));
         for ox in 0..ow + BEHIND {
             let n = if ox < ow { p.columns(ox as i64) } else { 1 };
-            *counts.add(ox) = n as f32;
+            *room.add(counted + ox) = n as f32;
         }
         for plane in begin..end {
-            let (x, y) = (p.x.add(plane * from), p.y.add(plane * to));
             for oy in 0..p.oh {
-                let top = oy * p.stride_h - p.pad_t;
-                let (first, last) = inside(top, p.dilation_h, p.kh, p.h);
-                let mut column = 0;
-                while column < w {
-                    let n = (w - column).min(S::LANES);
-                    let mut acc = S::splat(p.start());
-                    for ky in first..last {
-                        let at = x.add((top + ky * p.dilation_h) as usize * w + column);
-                        let v = if n == S::LANES {
-                            S::load(at)
-                        } else {
-                            S::load_part(at, n)
-                        };
-                        acc = take(p.greatest(), acc, v);
-                    }
-                    acc.store_part(line.add(pad + column), n);
-                    column += n;
+                down::<S>(p, p.x.add(plane * from), oy, room.add(p.pad_l as usize));
+                if p.stride_w > 1 {
+                    deal(p, row, room);
                 }
-                if stride > 1 {
-                    for r in 0..stride {
-                        let part = dealt.add(r * row.part);
-                        let mut at = r;
-                        while at < pad + w {
-                            *part.add(at / stride) = *line.add(at);
-                            at += stride;
-                        }
-                    }
-                }
-                let rows = S::splat(p.rows(oy) as f32);
-                let y = y.add(oy as usize * ow);
-                let mut ox = 0;
-                while ox < ow {
-                    let n = (ow - ox).min(S::LANES);
-                    let mut acc = S::splat(p.start());
-                    for kx in 0..kw {
-                        let tap = kx * apart;
-                        let at = match stride {
-                            1 => line.add(tap),
-                            _ => dealt.add(tap % stride * row.part + tap / stride),
-                        };
-                        acc = take(p.greatest(), acc, S::load(at.add(ox)));
-                    }
-                    if !p.greatest() {
-                        let one = S::splat(1.0);
-                        let taps = S::load(counts.add(ox)).mul(rows);
-                        // A sum divided by a count of 0 gives 0.
-                        acc = acc.div(S::select(taps.lt(one), one, taps));
-                    }
-                    acc.store_part(y.add(ox), n);
-                    ox += n;
-                }
+                let y = p.y.add(plane * to + oy as usize * ow);
+                across::<S>(p, row, room, (y, p.rows(oy)));
             }
         }
+    }
+}
+
+/// Combines the elements that the windows of a row of the output have in each column.
+///
+/// # Safety
+/// `x` is a channel of the image, and `line` has room for a row of it.
+#[inline(always)]
+unsafe fn down<S: Simd>(p: &RxPool2dF32, x: *const f32, oy: i64, line: *mut f32) {
+    let (w, top) = (p.w.max(0) as usize, oy * p.stride_h - p.pad_t);
+    let (first, last) = inside(top, p.dilation_h, p.kh, p.h);
+    let mut column = 0;
+    while column < w {
+        let n = (w - column).min(S::LANES);
+        // SAFETY: the rows that are read lie in the channel, as the columns do.
+        unsafe {
+            let mut acc = S::splat(p.start());
+            for ky in first..last {
+                let at = x.add((top + ky * p.dilation_h) as usize * w + column);
+                let v = if n == S::LANES {
+                    S::load(at)
+                } else {
+                    S::load_part(at, n)
+                };
+                acc = take(p.greatest(), acc, v);
+            }
+            acc.store_part(line.add(column), n);
+        }
+        column += n;
+    }
+}
+
+/// Deals a row out by positions modulo the stride.
+///
+/// # Safety
+/// `room` has [`Row::room`] floats.
+#[inline(always)]
+unsafe fn deal(p: &RxPool2dF32, row: &Row, room: *mut f32) {
+    let (stride, held) = (p.stride_w as usize, (p.pad_l + p.w) as usize);
+    for r in 0..stride {
+        // SAFETY: a part has a place for every `stride`th element of the row.
+        unsafe {
+            let part = room.add(row.whole + r * row.part);
+            for (k, at) in (r..held).step_by(stride).enumerate() {
+                *part.add(k) = *room.add(at);
+            }
+        }
+    }
+}
+
+/// Combines the columns of each window to a row of the output, of which windows count `rows` rows.
+///
+/// # Safety
+/// `room` has [`Row::room`] floats, `y` is a row of the output.
+#[inline(always)]
+unsafe fn across<S: Simd>(
+    p: &RxPool2dF32,
+    row: &Row,
+    room: *const f32,
+    (y, rows): (*mut f32, i64),
+) {
+    let (ow, stride) = (p.ow as usize, p.stride_w as usize);
+    let mut ox = 0;
+    while ox < ow {
+        let n = (ow - ox).min(S::LANES);
+        // SAFETY: vectors reach at most `BEHIND` floats beyond a row and its parts.
+        unsafe {
+            let mut acc = S::splat(p.start());
+            for kx in 0..p.kw as usize {
+                let tap = kx * p.dilation_w as usize;
+                let at = match stride {
+                    1 => tap,
+                    _ => row.whole + tap % stride * row.part + tap / stride,
+                };
+                acc = take(p.greatest(), acc, S::load(room.add(at + ox)));
+            }
+            if !p.greatest() {
+                let counts = room.add(row.room(p) - (ow + BEHIND));
+                let taps = S::load(counts.add(ox)).mul(S::splat(rows as f32));
+                // A sum divided by a count of 0 gives 0.
+                let one = S::splat(1.0);
+                acc = acc.div(S::select(taps.lt(one), one, taps));
+            }
+            acc.store_part(y.add(ox), n);
+        }
+        ox += n;
     }
 }

@@ -46,12 +46,7 @@ pub(super) unsafe fn chains<S: Simd>(
 
 /// Reduces the whole vectors of `n` elements onto four chains; returns the number of elements.
 #[inline(always)]
-unsafe fn onto<S: Simd>(
-    combiner: Combiner,
-    acc: &mut [S; 4],
-    from: *const f32,
-    n: usize,
-) -> usize {
+unsafe fn onto<S: Simd>(combiner: Combiner, acc: &mut [S; 4], from: *const f32, n: usize) -> usize {
     // SAFETY: there are `n` elements.
     unsafe {
         let mut i = 0;
@@ -95,8 +90,14 @@ fn finished<S: Simd>(combiner: Combiner, total: f64, acc: [S; 4]) -> f64 {
     let lanes = &lanes[..S::LANES];
     match combiner {
         // Exact in any type; comparisons of unknown outcome would be mispredicted branches.
-        Combiner::Max => lanes.iter().fold(total as f32, |a, &b| if a > b { a } else { b }).into(),
-        Combiner::Min => lanes.iter().fold(total as f32, |a, &b| if a < b { a } else { b }).into(),
+        Combiner::Max => lanes
+            .iter()
+            .fold(total as f32, |a, &b| if a > b { a } else { b })
+            .into(),
+        Combiner::Min => lanes
+            .iter()
+            .fold(total as f32, |a, &b| if a < b { a } else { b })
+            .into(),
         _ => (lanes.iter()).fold(total, |a, &b| combine_f64(combiner, a, f64::from(b))),
     }
 }
