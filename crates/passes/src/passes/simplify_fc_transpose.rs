@@ -60,12 +60,15 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     if errors.has_errors() {
         return Err(errors);
     }
-    let products = [0, 1].map(batched);
-    let both = edit.replace(|edit, node| {
-        let products = (0..).zip(&products);
-        let mut all = products.flat_map(|(side, forms)| forms.iter().map(move |p| (side, p)));
-        all.find_map(|(side, p)| as_it_lies(edit, &p.find(edit, node)?, side))
-    });
+    // One operand after the other: what replaces a product is not looked at again.
+    let mut both = 0;
+    for side in [0, 1] {
+        let forms = batched(side);
+        both += edit.replace(|edit, node| {
+            let found = forms.iter().find_map(|p| p.find(edit, node))?;
+            as_it_lies(edit, &found, side)
+        });
+    }
     cx.count("transposes taken out", count + both);
     Ok(())
 }
