@@ -22,6 +22,7 @@ mod reuse;
 mod scalar_constants;
 mod scalars;
 mod type_check;
+mod views;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -148,6 +149,7 @@ pub fn lower(
     borrow::infer(&mut out);
     for f in out.funcs.values_mut() {
         counts::insert(f);
+        views::mark(f, &out.kernels);
         reuse::plan(f, &out.kernels);
     }
     Ok(out)

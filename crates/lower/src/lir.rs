@@ -184,6 +184,9 @@ pub struct Alloc {
     pub grows: bool,
     /// A tensor that was placed in a block: the result is written there, and is that tensor.
     pub place: Option<Reg>,
+    /// The result has the elements of this argument in their order, and does not outlive its block:
+    /// it may lie in the argument's memory, which it keeps alive, instead of being written.
+    pub view: Option<Reg>,
 }
 
 /// The kind of a value.
@@ -451,7 +454,7 @@ impl Inst {
                 args.iter_mut().for_each(&mut *see);
                 let given = given.iter_mut().flatten();
                 given
-                    .flat_map(|a| a.place.iter_mut().chain(&mut a.reuse))
+                    .flat_map(|a| (a.place.iter_mut()).chain(&mut a.reuse).chain(&mut a.view))
                     .for_each(see);
             }
             Inst::Tuple { fields: all, .. }

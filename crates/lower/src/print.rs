@@ -81,6 +81,9 @@ impl Display for Dims<'_> {
 impl Display for Alloc {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "alloc Tensor[{}, {}]", Dims(&self.dims), self.dtype)?;
+        if let Some(r) = self.view {
+            write!(f, " view %r{}", r.0)?;
+        }
         match (self.place, self.reuse) {
             (Some(r), _) => write!(f, " place %r{}", r.0),
             (None, Some(r)) if self.grows => write!(f, " grow %r{}", r.0),

@@ -296,9 +296,13 @@ fn pooling() {
                     (3, 2, 1, 1, 2),
                     // More window positions than are tabulated.
                     (9, 8, 1, 4, 1),
+                    // Large windows beside each other, apart, and with gaps.
+                    (5, 4, 4, 2, 1),
+                    (7, 5, 3, 0, 1),
+                    (4, 4, 2, 3, 2),
                 ]
                 .into_iter()
-                .flat_map(|window| [(window, 9, 8), (window, 7, 41)])
+                .flat_map(|window| [(window, 9, 8), (window, 7, 41), (window, 30, 67)])
                 {
                     let (n, c) = (2, 21);
                     let oh = (h + 2 * pad - (kh - 1) * dilation - 1) / stride + 1;

@@ -2,7 +2,7 @@
 
 use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, types};
 use cranelift_frontend::Switch;
-use relax_lower::lir::{Hold, Inst, Term};
+use relax_lower::lir::{Alloc, Hold, Inst, Reg, Term};
 use relax_runtime::abi;
 
 use super::Emit;
@@ -22,6 +22,9 @@ impl Emit<'_, '_, '_, '_> {
             Inst::Const { dst, data } => {
                 let v = self.object(self.program.tensors[data]);
                 self.set(*dst, v);
+            }
+            Inst::Kernel { dsts, given, .. } if let Some((out, of)) = viewed(given) => {
+                self.view(dsts[0], out, of);
             }
             Inst::Kernel { .. } if self.launches(inst) => self.launch(inst, released),
             Inst::Kernel {
@@ -187,4 +190,10 @@ impl Emit<'_, '_, '_, '_> {
             }
         }
     }
+}
+
+/// The result of a kernel that is a view instead, and of what.
+fn viewed(given: &[Option<Alloc>]) -> Option<(&Alloc, Reg)> {
+    let [Some(out)] = given else { return None };
+    Some((out, out.view?))
 }

@@ -60,7 +60,10 @@ impl Emit<'_, '_, '_, '_> {
             return false;
         };
         let plain = |out: &Alloc| {
-            !out.grows && out.place.is_none() && out.dims.len() <= usize::from(u16::MAX)
+            !out.grows
+                && out.place.is_none()
+                && out.view.is_none()
+                && out.dims.len() <= usize::from(u16::MAX)
         };
         !self.program.profile && given.iter().flatten().all(plain)
     }

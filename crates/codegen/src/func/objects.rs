@@ -136,6 +136,17 @@ impl Emit<'_, '_, '_, '_> {
         t
     }
 
+    /// A result that lies in the memory of an argument, with extents of its own.
+    pub(super) fn view(&mut self, dst: Reg, out: &Alloc, of: Reg) {
+        let (rank, dims) = self.extents(&out.dims);
+        let of = self.reg(of);
+        // The call takes a reference, which the view keeps.
+        self.retain(of);
+        let v = self.value_of(abi::rx_tensor_reshape, &[self.ctx, of, rank, dims]);
+        let v = self.checked(v);
+        self.set(dst, v);
+    }
+
     /// A new block of memory: a tensor of bytes.
     pub(super) fn storage(&mut self, dst: Reg, bytes: &Ex) {
         let block = Alloc {
@@ -143,6 +154,7 @@ impl Emit<'_, '_, '_, '_> {
             dims: vec![bytes.clone()],
             reuse: None,
             grows: false,
+            view: None,
             place: None,
         };
         let v = self.tensor(&block, None);

@@ -6,8 +6,8 @@ use std::ops::Range;
 use super::chosen::{Arm, arms};
 use super::digits::{self, Part, Walk};
 use super::strided::affine;
-use crate::extents::numbers;
-use crate::{BinOp, Buf, Compute, Ex, ExKind, Program, Var};
+use crate::extents::{elements, numbers};
+use crate::{BinOp, Buf, Compute, Ex, ExKind, Program, Stage, Var};
 
 /// The maximum number of axes of the result.
 pub const AXES: usize = 16;
@@ -81,6 +81,30 @@ fn walks(program: &Program, c: &Compute) -> Option<Joined> {
     let (loops, walks) = digits::parts(&c.axes, &extents, &parts)?;
     let parts = bufs.into_iter().zip(walks).collect();
     Some(Joined { loops, parts })
+}
+
+/// Returns the input whose elements the program's only result has, all of them and in the same
+/// order: such a result may be a view of the input. The extents are constant.
+pub fn reshaped(program: &Program) -> Option<usize> {
+    let ([out], [Stage::Compute(c)]) = (&program.outputs[..], &program.stages[..]) else {
+        return None;
+    };
+    if c.out != *out || c.reduce.is_some() {
+        return None;
+    }
+    let joined = walks(program, c)?;
+    let [(buf, walk)] = &joined.parts[..] else {
+        return None;
+    };
+    let mut step = 1;
+    let steps = joined.loops.iter().zip(&walk.steps).rev().all(|(&n, &s)| {
+        let fits = n == 1 || s == step;
+        step *= n;
+        fits
+    });
+    let whole = steps && walk.first == 0 && elements(&program.bufs[*buf].shape) == Some(step);
+    let input = program.inputs.iter().position(|i| i == buf);
+    input.filter(|_| whole)
 }
 
 /// The pieces of a value and the axis along which they are joined; `None` for any other value.

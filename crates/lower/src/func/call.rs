@@ -236,6 +236,7 @@ impl FnLower<'_, '_> {
                         dims: dims?,
                         reuse: None,
                         grows: false,
+                        view: None,
                         place: None,
                     });
                 }
@@ -322,6 +323,7 @@ impl FnLower<'_, '_> {
                 dims,
                 reuse: None,
                 grows: false,
+                view: None,
                 place: None,
             }));
         }
@@ -393,6 +395,7 @@ impl FnLower<'_, '_> {
                 dims,
                 reuse: None,
                 grows: false,
+                view: None,
                 place: None,
             });
         }

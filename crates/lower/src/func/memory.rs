@@ -70,6 +70,7 @@ impl FnLower<'_, '_> {
                 dims,
                 reuse: None,
                 grows: false,
+                view: None,
                 place: None,
             },
         });
@@ -126,6 +127,7 @@ impl FnLower<'_, '_> {
                 dims,
                 reuse: None,
                 grows: false,
+                view: None,
                 place: Some(r),
             });
         }

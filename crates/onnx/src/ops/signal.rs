@@ -3,7 +3,7 @@
 use relax_ir::AttrValue;
 use relax_sym::Dim;
 
-use super::build::{dtype, int};
+use super::build::{dtype, flag, int};
 use super::matrix::matmul;
 use crate::graph::Tr;
 use crate::node::{Node, R, unsupported};
@@ -82,6 +82,9 @@ fn circle(tr: &mut Tr<'_>, rows: &Val, columns: &Val, len: &Val, elem: Elem) -> 
     Ok((tr.cast(&cos, elem)?, tr.cast(&sin, elem)?))
 }
 
+/// The fewest complex numbers whose transform by products of matrices takes longer than another.
+const MANY: i64 = 64;
+
 /// Emits the discrete Fourier transform of real and imaginary parts along the last axis; `len` is
 /// the number of elements used.
 fn transform(
@@ -92,6 +95,22 @@ fn transform(
     onesided: bool,
     inverse: bool,
 ) -> R<(Val, Val)> {
+    // Of complex numbers, an operator of its own, which computes in float64 too.
+    let last = re.rank() - 1;
+    let known = re.dim(last)?.as_const();
+    if let (Some(im), Some(many)) = (im, known.filter(|&n| n >= MANY)) {
+        let parts = tr.ops("dft", &[re, im], &[("inverse", flag(inverse))])?;
+        let [a, b] = &parts[..] else {
+            return Err("`dft` has two results".into());
+        };
+        return Ok(match onesided && !inverse {
+            true => (
+                tr.slice(a, last, 0, many / 2 + 1)?,
+                tr.slice(b, last, 0, many / 2 + 1)?,
+            ),
+            false => (a.clone(), b.clone()),
+        });
+    }
     // Sums that cancel to near zero would lose all digits in float32.
     let elem = re.elem;
     let re = &tr.cast(re, Elem::F64)?;

@@ -5,6 +5,7 @@ use relax_loops::{Ex, Nest, TensorRef};
 use relax_sym::Dim;
 use relax_tensor::DType;
 
+use super::sort::{Outputs, sort_lines};
 use super::util::{axis_attr, finish, finish_tuple, int_list, shaped, tensor_type};
 use super::util_te::{Done, flat, with, without};
 use crate::AttrTy::*;
@@ -94,37 +95,11 @@ pub(super) fn distinct(
     let first = te.temp("first", DType::I64, one(&count));
     let place = te.temp("place", DType::I64, one(&count));
     let total = te.temp("total", DType::I64, &[]);
-    te.nest(|n| {
-        n.for_(count.clone(), |n, a| {
-            let found = n.cell(Ex::idx(-1));
-            n.for_(count.clone(), |n, b| {
-                n.if_(found.scalar().lt(0i64), |n| {
-                    let same = n.cell(Ex::bool(true));
-                    n.grid(&others, |n, o| {
-                        n.if_(at(a, o).ne(at(b, o)), |n| n.set(&same, Ex::bool(false)));
-                    });
-                    n.if_(same.scalar(), |n| n.set(&found, b));
-                });
-            });
-            // NaN equals nothing, not even itself.
-            let own = Ex::where_(&found.scalar().lt(0i64), a, &found.scalar());
-            n.store(&first, one(a), own);
-        });
-        n.set(&total, 0i64);
-        n.for_(count.clone(), |n, a| {
-            let before = n.cell(Ex::idx(0));
-            n.if_(first.at(one(a)).eq(a), |n| {
-                n.set(&total, total.scalar() + 1);
-                n.for_(count.clone(), |n, c| {
-                    n.if_(first.at(one(c)).eq(c), |n| {
-                        let earlier = earlier(n, sorted, a, c, &others, &at);
-                        n.if_(earlier, |n| n.set(&before, before.scalar() + 1));
-                    });
-                });
-            });
-            n.store(&place, one(a), before.scalar());
-        });
-    });
+    let marks = [&first, &place, &total];
+    match others.iter().all(|n| n.as_int() == Some(1)) {
+        true => by_order(te, x, axis, sorted, marks),
+        false => by_comparison(te, x, axis, sorted, marks),
+    }
     let mut shape = x.shape.clone();
     shape[axis] = total.scalar();
     let values = te.temp("values", x.dtype, &shape);
@@ -147,6 +122,95 @@ pub(super) fn distinct(
         });
     });
     [values, starts, which, counts]
+}
+
+/// Finds for each of the elements of a line the first that equals it, the places of these, and how
+/// many there are: equal ones are adjacent in the stable order of all.
+fn by_order(
+    te: &mut Te<'_>,
+    x: &TensorRef,
+    axis: usize,
+    sorted: bool,
+    [first, place, total]: [&TensorRef; 3],
+) {
+    let (count, one) = (&x.shape[axis], std::slice::from_ref);
+    let line = vec![Ex::idx(0); x.rank() - 1];
+    let within = |k: Ex| with(&line, axis, k);
+    let order = te.temp("order", DType::I64, &x.shape);
+    let out = Outputs {
+        values: None,
+        indices: Some(order.clone()),
+    };
+    sort_lines(te, x, (axis, true), count, &out);
+    te.nest(|n| {
+        let (found, start) = (n.cell(Ex::idx(0)), n.cell(Ex::idx(0)));
+        n.for_(count.clone(), |n, k| {
+            let at = n.let_(order.at(&within(k.clone())));
+            let before = n.let_(order.at(&within((k - 1).max(0i64))));
+            // NaN equals nothing, not even itself.
+            let new = k.eq(0i64) | x.at(&within(at.clone())).ne(x.at(&within(before)));
+            n.if_(new, |n| {
+                n.set(&start, at.clone());
+                n.store(place, one(&at), found.scalar());
+                n.set(&found, found.scalar() + 1);
+            });
+            n.store(first, &[at], start.scalar());
+        });
+        n.set(total, found.scalar());
+        if !sorted {
+            let next = n.cell(Ex::idx(0));
+            n.for_(count.clone(), |n, a| {
+                n.if_(first.at(one(a)).eq(a), |n| {
+                    n.store(place, one(a), next.scalar());
+                    n.set(&next, next.scalar() + 1);
+                });
+            });
+        }
+    });
+}
+
+/// The same of slices of any extents, each compared with all others.
+fn by_comparison(
+    te: &mut Te<'_>,
+    x: &TensorRef,
+    axis: usize,
+    sorted: bool,
+    [first, place, total]: [&TensorRef; 3],
+) {
+    let (count, one) = (x.shape[axis].clone(), std::slice::from_ref);
+    let others = without(&x.shape, axis);
+    let at = |i: &Ex, o: &[Ex]| x.at(&with(o, axis, i.clone()));
+    te.nest(|n| {
+        n.for_(count.clone(), |n, a| {
+            let found = n.cell(Ex::idx(-1));
+            n.for_(count.clone(), |n, b| {
+                n.if_(found.scalar().lt(0i64), |n| {
+                    let same = n.cell(Ex::bool(true));
+                    n.grid(&others, |n, o| {
+                        n.if_(at(a, o).ne(at(b, o)), |n| n.set(&same, Ex::bool(false)));
+                    });
+                    n.if_(same.scalar(), |n| n.set(&found, b));
+                });
+            });
+            // NaN equals nothing, not even itself.
+            let own = Ex::where_(&found.scalar().lt(0i64), a, &found.scalar());
+            n.store(first, one(a), own);
+        });
+        n.set(total, 0i64);
+        n.for_(count.clone(), |n, a| {
+            let before = n.cell(Ex::idx(0));
+            n.if_(first.at(one(a)).eq(a), |n| {
+                n.set(total, total.scalar() + 1);
+                n.for_(count.clone(), |n, c| {
+                    n.if_(first.at(one(c)).eq(c), |n| {
+                        let earlier = earlier(n, sorted, a, c, &others, &at);
+                        n.if_(earlier, |n| n.set(&before, before.scalar() + 1));
+                    });
+                });
+            });
+            n.store(place, one(a), before.scalar());
+        });
+    });
 }
 
 /// Returns whether slice `c` is ordered before slice `a`.

@@ -17,19 +17,20 @@ pub static OPS: &[OpDef] = &[OpDef::new(
 .inputs(&[input("data", "the operands, a tuple")])
 .attrs(&[attr("equation", Str, Default::Required, "`ij,jk->ik`")])
 .fusion(Fusion::Injective)
+.for_kernels(super::einsum_pairs::in_pairs)
 .compute(einsum_compute)];
 
 /// The character that represents `...`.
 const DOTS: char = '.';
 
 /// An equation: the labels of each operand and of the result.
-struct Equation {
+pub(super) struct Equation {
     inputs: Vec<Vec<char>>,
     output: Vec<char>,
 }
 
 impl Equation {
-    fn parse(text: &str) -> Result<Equation, String> {
+    pub(super) fn parse(text: &str) -> Result<Equation, String> {
         let list = |part: &str| -> Result<Vec<char>, String> {
             let part = part.replace("...", "\u{2026}");
             let mut labels = Vec::new();
@@ -101,6 +102,30 @@ impl Equation {
             .collect();
         let whole = self.output.iter().filter(|c| **c != DOTS).count() + dots;
         Ok((inputs, expand(&self.output, whole)))
+    }
+}
+
+impl Equation {
+    /// Returns a letter for each axis of the operands of these extents and of the result, those
+    /// under `...` among them; `None` where an operand does not fit, or there are no letters left.
+    pub(super) fn letters(&self, shapes: &[Vec<i64>]) -> Option<(Vec<Vec<char>>, Vec<char>)> {
+        let ranks: Vec<usize> = shapes.iter().map(Vec::len).collect();
+        if ranks.len() != self.inputs.len() {
+            return None;
+        }
+        let (inputs, output) = self.axes(&ranks).ok()?;
+        let named: Vec<char> = self.inputs.iter().flatten().copied().collect();
+        let free: Vec<char> = ('a'..='z')
+            .chain('A'..='Z')
+            .filter(|c| !named.contains(c))
+            .collect();
+        let letter = |l: &Label| match *l {
+            Label::Named(c) => Some(c),
+            Label::Dots(k) => free.get(k).copied(),
+        };
+        let all = |labels: &Vec<Label>| labels.iter().map(letter).collect::<Option<Vec<char>>>();
+        let inputs = inputs.iter().map(all).collect::<Option<Vec<_>>>()?;
+        Some((inputs, all(&output)?))
     }
 }
 

@@ -28,6 +28,7 @@ mod distinct;
 mod dyn_axes;
 mod dyn_image;
 mod einsum;
+mod einsum_pairs;
 mod elementwise;
 mod extent_rules;
 mod fixed_point;

@@ -212,27 +212,23 @@ fn argwhere(cx: &mut RelCx<'_>) -> RelResult {
 fn argwhere_compute(te: &mut Te<'_>) -> Done {
     let x = te.arg(0);
     let dtype = te.out(0).dtype;
-    let count = te.temp("count", DT::I64, &[]);
-    te.nest(|n| {
-        n.set(&count, 0i64);
-        n.grid(&x.shape, |n, i| {
-            n.if_(x.at(i).cast(DT::BOOL), |n| {
-                n.set(&count, count.scalar() + 1)
-            });
-        });
-    });
-    let y = te.temp("y", dtype, &[count.scalar(), Ex::idx(x.rank() as i64)]);
+    let (count, rank) = (te.temp("count", DT::I64, &[]), Ex::idx(x.rank() as i64));
+    // Each place is written behind those that were found, and stays where it is one of them: without
+    // branches, which nobody could predict.
+    let most = x.shape.iter().fold(Ex::idx(1), |n, d| n * d) + 1;
+    let places = te.temp("places", dtype, &[most, rank.clone()]);
     te.nest(|n| {
         let row = n.cell(Ex::idx(0));
         n.grid(&x.shape, |n, i| {
-            n.if_(x.at(i).cast(DT::BOOL), |n| {
-                for (k, i) in i.iter().enumerate() {
-                    n.store(&y, &[row.scalar(), Ex::idx(k as i64)], i.cast(dtype));
-                }
-                n.set(&row, row.scalar() + 1);
-            });
+            for (k, i) in i.iter().enumerate() {
+                n.store(&places, &[row.scalar(), Ex::idx(k as i64)], i.cast(dtype));
+            }
+            let found = x.at(i).cast(DT::BOOL).cast(DT::I64);
+            n.set(&row, row.scalar() + found);
         });
+        n.set(&count, row.scalar());
     });
+    let y = te.compute("y", &[count.scalar(), rank], |i| places.at(i));
     te.output(&y);
     Ok(())
 }

@@ -515,19 +515,15 @@ pub(super) fn all_class_boxes(te: &mut Te<'_>) -> Boxes {
             n.for_(classes.clone(), |n, c| {
                 let score = |k: &Ex| scores.at(&[b.clone(), c.clone(), k.clone()]);
                 let order = stable_order(n, &each, &each, |p, q| score(p).gt(score(q)));
-                let live = n.local("live", scores.dtype, std::slice::from_ref(&each));
-                n.for_(each.clone(), |n, k| {
-                    n.store(
-                        &live,
-                        std::slice::from_ref(k),
-                        score(&order.at(std::slice::from_ref(k))),
-                    );
-                });
+                let ranked = |k: &Ex| score(&order.at(std::slice::from_ref(k)));
+                // The corners of the boxes that are kept.
+                let held = [each.clone(), Ex::idx(4)];
+                let held = n.local("held", boxes.dtype, &held);
                 let limit = n.let_(score_limit.scalar().cast(scores.dtype));
                 let valid = n.cell(Ex::idx(0));
                 let more = Ex::where_(
                     &valid.scalar().lt(&each),
-                    &live.at(&[valid.scalar()]).gt(&limit),
+                    &ranked(&valid.scalar()).gt(&limit),
                     &Ex::bool(false),
                 );
                 n.while_(more, |n| n.set(&valid, valid.scalar() + 1));
@@ -539,8 +535,24 @@ pub(super) fn all_class_boxes(te: &mut Te<'_>) -> Boxes {
                 let go = next.scalar().lt(&valid) & kept.scalar().lt(&cap) & iou_limit.gt(0i64);
                 n.while_(go, |n| {
                     let j = n.let_(next.scalar());
-                    n.if_(live.at(std::slice::from_ref(&j)).gt(-1i64), |n| {
-                        let from = n.let_(order.at(std::slice::from_ref(&j)));
+                    let from = n.let_(order.at(std::slice::from_ref(&j)));
+                    let own = n.let_(score(&from));
+                    let mine = corners(n, |f| boxes.at(&[b.clone(), from.clone(), Ex::idx(f)]));
+                    // Only boxes of positive scores give way to others: a box is compared with those
+                    // that are kept, until it has to.
+                    let free = n.cell(own.gt(-1i64));
+                    let other = n.cell(Ex::idx(0));
+                    let rest = free.scalar() & other.scalar().lt(&kept.scalar());
+                    n.if_(own.gt(0i64), |n| {
+                        n.while_(rest, |n| {
+                            let at = |f: i64| held.at(&[other.scalar(), Ex::idx(f)]);
+                            let theirs = [0, 1, 2, 3].map(|f| n.let_(at(f)));
+                            let iou = overlap(n, &theirs, &mine);
+                            n.if_(iou.ge(&iou_limit), |n| n.set(&free, Ex::bool(false)));
+                            n.set(&other, other.scalar() + 1);
+                        });
+                    });
+                    n.if_(free.scalar(), |n| {
                         let row = n.let_(found.scalar());
                         match &values {
                             None => {
@@ -553,25 +565,15 @@ pub(super) fn all_class_boxes(te: &mut Te<'_>) -> Boxes {
                                     let at = [b.clone(), row.clone(), Ex::idx(k as i64)];
                                     n.store(&rows, &at, v);
                                 }
-                                let value = live.at(std::slice::from_ref(&j)).cast(DType::F32);
+                                let value = own.cast(DType::F32);
                                 n.store(values, &[b.clone(), row.clone()], value);
                             }
                         }
                         n.set(&found, row + 1);
+                        for (f, v) in mine.iter().enumerate() {
+                            n.store(&held, &[kept.scalar(), Ex::idx(f as i64)], v.clone());
+                        }
                         n.set(&kept, kept.scalar() + 1);
-                        let at = |k: &Ex, f: i64| boxes.at(&[b.clone(), k.clone(), Ex::idx(f)]);
-                        let mine = corners(n, |f| at(&from, f));
-                        n.for_(&valid - &j - 1, |n, k| {
-                            let k = n.let_(&j + 1 + k);
-                            n.if_(live.at(std::slice::from_ref(&k)).gt(0i64), |n| {
-                                let from = n.let_(order.at(std::slice::from_ref(&k)));
-                                let other = corners(n, |f| at(&from, f));
-                                let iou = overlap(n, &mine, &other);
-                                n.if_(iou.ge(&iou_limit), |n| {
-                                    n.store(&live, std::slice::from_ref(&k), -1i64);
-                                });
-                            });
-                        });
                     });
                     n.set(&next, j + 1);
                 });

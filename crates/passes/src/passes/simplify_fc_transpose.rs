@@ -1,4 +1,5 @@
-//! `simplify-fc-transpose`: removes the transpose of `nn.dense(x, transpose(w))`.
+//! `simplify-fc-transpose`: removes the transposes of `nn.dense(x, transpose(w))` and of the operands
+//! of `nn.batch_matmul`, which has forms that read either operand by columns.
 //!
 //! A constant weight is transposed at compile time; for another one, `nn.matmul` reads the columns.
 //! For parameters that the option names, callers pass the transposed weight instead, as with TVM.
@@ -9,13 +10,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::edit::Edit;
 use crate::evaluate::call_value;
-use crate::pattern::{Found, op, x};
+use crate::pattern::{Found, Pat, op, x};
 use crate::{Contract, OptionDef, OptionType, PassCx, PassDef, codes};
 
 /// The pass.
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
     name: "simplify-fc-transpose",
-    doc: "Takes the transposes of weights out of dense products.",
+    doc: "Takes the transposes of weights out of dense products, and those of operands out of products of batches.",
     options: &[OptionDef {
         name: "weights",
         ty: OptionType::Text,
@@ -59,8 +60,78 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     if errors.has_errors() {
         return Err(errors);
     }
-    cx.count("transposes taken out", count);
+    // One operand after the other: what replaces a product is not looked at again.
+    let mut both = 0;
+    for side in [0, 1] {
+        let forms = batched(side);
+        both += edit.replace(|edit, node| {
+            let found = forms.iter().find_map(|p| p.find(edit, node))?;
+            as_it_lies(edit, &found, side)
+        });
+    }
+    cx.count("transposes taken out", count + both);
     Ok(())
+}
+
+/// Products of batches, one operand of which is transposed, or transposed and reshaped.
+fn batched(side: usize) -> [Pat; 2] {
+    [false, true].map(|reshaped| {
+        let inner = op(&["transpose"], [x(1)]).keep(2);
+        let turned = if reshaped {
+            op(&["reshape"], [inner]).keep(3)
+        } else {
+            inner
+        };
+        let args = if side == 0 {
+            [turned, x(0)]
+        } else {
+            [x(0), turned]
+        };
+        op(&["nn.batch_matmul"], args)
+    })
+}
+
+/// Returns a product of batches that reads rows where it read the columns of their transpose.
+fn as_it_lies(edit: &mut Edit<'_>, found: &Found, side: usize) -> Option<ExprId> {
+    let (other, data, span) = (found.get(0), found.get(1), edit.m.span(found.root));
+    let (product, transpose) = (found.call(edit), edit.op_call(found.get(2))?);
+    let rank = edit.dims(data)?.len() as i64;
+    let axes = edit.attr(&transpose, "axes");
+    let axes: Vec<i64> = (axes.as_ints()?.iter())
+        .map(|a| a.rem_euclid(rank))
+        .collect();
+    // The matrices alone are transposed.
+    let kept = (0..rank - 2).chain([rank - 1, rank - 2]);
+    if rank < 3 || !axes.iter().copied().eq(kept) {
+        return None;
+    }
+    let mut own = data;
+    if let Some(reshaped) = found.maybe(3) {
+        let (from, to) = (edit.extents(found.get(2))?, edit.extents(reshaped)?);
+        let [batch, rows, columns] = to[..] else {
+            return None;
+        };
+        if !from.ends_with(&[rows, columns]) || rows * columns == 0 {
+            return None;
+        }
+        let shape = AttrValue::ints(&[batch, columns, rows]);
+        own = edit.call("reshape", &[data], &[("newshape", shape)], span);
+    } else if rank != 3 {
+        return None;
+    }
+    let name = ["transpose_a", "transpose_b"][side];
+    let mut attrs = edit.m.attrs(product.attrs).clone();
+    let swapped = attrs
+        .get(name)
+        .and_then(AttrValue::as_bool)
+        .unwrap_or(false);
+    attrs.set(name, AttrValue::Bool(!swapped));
+    let args = if side == 0 {
+        [own, other]
+    } else {
+        [other, own]
+    };
+    Some(edit.recall(&product, &args, attrs, span))
 }
 
 /// Returns the parameters of global functions with these names.

@@ -36,6 +36,7 @@ pub mod pick;
 mod pieces;
 pub mod pool2d;
 mod pool_lanes;
+mod pool_parted;
 pub mod reduce;
 pub mod requantize;
 pub mod rows;

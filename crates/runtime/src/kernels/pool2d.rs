@@ -3,9 +3,9 @@
 use super::conv::Layout;
 use crate::context::{RxContext, Status};
 use crate::kernels::padded::{Padded, Window};
-use crate::kernels::pool_lanes;
 use crate::kernels::simd::square::lanes;
 use crate::kernels::simd::{Simd, dispatch};
+use crate::kernels::{pool_lanes, pool_parted};
 use crate::threads::{Grain, Share};
 use crate::values::{scratch_alloc, scratch_free};
 use crate::{c_enumeration, c_structure};
@@ -435,6 +435,9 @@ pub unsafe fn pool(context: &mut RxContext, p: &RxPool2dF32) -> i32 {
     let first = p.layout == Layout::Nchw as i32 || p.c == 1;
     // SAFETY: the arrays have the sizes that the descriptor says; rows of the output are disjoint.
     unsafe {
+        if first && pool_parted::pays(p) {
+            return pool_parted::run(context, p);
+        }
         if first && !dense && pool_lanes::pays(p) {
             return pool_lanes::run(context, p);
         }

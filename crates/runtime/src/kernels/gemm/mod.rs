@@ -356,6 +356,7 @@ unsafe fn tiles<S: Simd>(
 /// # Safety
 /// The operands are as large as the sizes and strides say, and do not overlap the result.
 pub unsafe fn gemm(context: &mut RxContext, g: &RxGemmF32) -> i32 {
+    let g = &g.turned().unwrap_or(*g);
     let (m, n, k) = (
         g.m.max(0) as usize,
         g.n.max(0) as usize,
@@ -445,6 +446,12 @@ pub unsafe fn batch(
     b_step: i64,
     c_step: i64,
 ) -> i32 {
+    let turned = g.turned();
+    let (a_step, b_step) = match turned {
+        Some(_) => (b_step, a_step),
+        None => (a_step, b_step),
+    };
+    let g = &turned.unwrap_or(*g);
     let of = |i: i64| {
         let mut one = *g;
         let (a, b, c) = ((i * a_step) as isize, (i * b_step) as isize, i * c_step);

@@ -71,6 +71,27 @@ impl RxGemmF32 {
         }
     }
 
+    /// Returns a product of a matrix and one column as that of the column, as a row, and the matrix's
+    /// rows, as columns: sums of products along them, where tiles would compute columns that nobody
+    /// asks for.
+    pub(crate) fn turned(&self) -> Option<RxGemmF32> {
+        let one = self.n == 1 && self.m > 1 && self.c_ld == 1 && self.epilogue.none();
+        let lie = self.a_packed.is_null() && self.b_packed.is_null();
+        let rows = self.a_cs == 1 && self.b_rs == 1;
+        (one && lie && rows).then(|| RxGemmF32 {
+            m: 1,
+            n: self.m,
+            a: self.b,
+            a_rs: self.k,
+            a_cs: 1,
+            b: self.a,
+            b_rs: 1,
+            b_cs: self.a_rs,
+            c_ld: self.m,
+            ..*self
+        })
+    }
+
     /// Returns whether tiles read the rows of a B that is not packed as they lie: where there are too
     /// few rows of A to pay for packing it, and the rows of B do not all fall into the same few sets
     /// of the caches.

@@ -39,6 +39,16 @@ pub(super) unsafe fn chains<S: Simd>(
     // SAFETY: there are `n` elements.
     unsafe {
         let mut acc = [S::splat(neutral(combiner)); 4];
+        let i = onto(combiner, &mut acc, from, n);
+        (acc, i)
+    }
+}
+
+/// Reduces the whole vectors of `n` elements onto four chains; returns the number of elements.
+#[inline(always)]
+unsafe fn onto<S: Simd>(combiner: Combiner, acc: &mut [S; 4], from: *const f32, n: usize) -> usize {
+    // SAFETY: there are `n` elements.
+    unsafe {
         let mut i = 0;
         while i + 4 * S::LANES <= n {
             for (k, acc) in acc.iter_mut().enumerate() {
@@ -50,7 +60,45 @@ pub(super) unsafe fn chains<S: Simd>(
             acc[0] = combine(combiner, acc[0], S::load(from.add(i)));
             i += S::LANES;
         }
-        (acc, i)
+        i
+    }
+}
+
+/// Reduces `n` elements, less than a vector, onto a chain.
+#[inline(always)]
+unsafe fn rest_onto<S: Simd>(combiner: Combiner, acc: S, from: *const f32, n: usize) -> S {
+    // SAFETY: there are `n` elements.
+    unsafe {
+        let part = S::load_part(from, n);
+        if combiner == Combiner::Sum {
+            return acc.add(part);
+        }
+        // Lanes beyond the elements are neutral.
+        let mut whole = [neutral(combiner); 16];
+        part.store_part(whole.as_mut_ptr(), n);
+        combine(combiner, acc, S::load(whole.as_ptr()))
+    }
+}
+
+/// Reduces what chains hold onto a result.
+#[inline(always)]
+fn finished<S: Simd>(combiner: Combiner, total: f64, acc: [S; 4]) -> f64 {
+    let mut lanes = [0.0f32; 16];
+    let all = together(combiner, acc);
+    // SAFETY: there is room for a vector.
+    unsafe { all.store(lanes.as_mut_ptr()) };
+    let lanes = &lanes[..S::LANES];
+    match combiner {
+        // Exact in any type; comparisons of unknown outcome would be mispredicted branches.
+        Combiner::Max => lanes
+            .iter()
+            .fold(total as f32, |a, &b| if a > b { a } else { b })
+            .into(),
+        Combiner::Min => lanes
+            .iter()
+            .fold(total as f32, |a, &b| if a < b { a } else { b })
+            .into(),
+        _ => (lanes.iter()).fold(total, |a, &b| combine_f64(combiner, a, f64::from(b))),
     }
 }
 
@@ -98,6 +146,8 @@ pub(super) unsafe fn rows<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room:
                 *b += (element % inner) as isize * s;
             }
             let mut total = f64::from(start);
+            // What chains hold of rows that are shorter than a strip together.
+            let (mut acc, mut held) = ([S::splat(start); 4], 0);
             if outer > 0 {
                 p.over.row(0, &base, &mut after);
             }
@@ -125,24 +175,22 @@ pub(super) unsafe fn rows<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room:
                             result.cast_const()
                         }
                     };
-                    let (acc, mut i) = chains::<S>(p.combiner, result, len);
-                    let all = together(p.combiner, acc);
-                    let mut lanes = [0.0f32; 16];
-                    all.store(lanes.as_mut_ptr());
-                    for &x in &lanes[..S::LANES] {
-                        total = combine_f64(p.combiner, total, f64::from(x));
+                    if held + len > piece {
+                        total = finished(p.combiner, total, acc);
+                        (acc, held) = ([S::splat(start); 4], 0);
                     }
-                    while i < len {
-                        total = combine_f64(p.combiner, total, f64::from(*result.add(i)));
-                        i += 1;
+                    let i = onto(p.combiner, &mut acc, result, len);
+                    if i < len {
+                        acc[1] = rest_onto(p.combiner, acc[1], result.add(i), len - i);
                     }
+                    held += len;
                     for (a, s) in at.iter_mut().zip(&steps) {
                         *a += len as isize * s;
                     }
                     first += len;
                 }
             }
-            *p.v.out.add(element) = total as f32;
+            *p.v.out.add(element) = finished(p.combiner, total, acc) as f32;
         }
     }
 }

@@ -18,11 +18,7 @@ const LONGER: usize = 512;
 pub(super) fn pays(p: &Plan<'_>) -> bool {
     let plain = p.ops.len() == 1 && p.ops[0].op() == Op::Copy && p.ops[0].args[0] == 0;
     let line = p.over.rank == 1 && p.over.inner_steps()[0] == 1;
-    let most = match p.combiner {
-        Combiner::Sum | Combiner::Product => LONGER,
-        _ => SHORT,
-    };
-    plain && p.v.inputs == 1 && line && p.over.inner() <= most && p.out.inner() >= MOST
+    plain && p.v.inputs == 1 && line && p.over.inner() <= LONGER && p.out.inner() >= MOST
 }
 
 /// Elements `begin..end` of a result.
@@ -82,7 +78,7 @@ pub(super) unsafe fn short<S: Turning>(p: &Plan<'_>, begin: usize, end: usize) {
     }
 }
 
-/// Sums or multiplies a row to a vector.
+/// Reduces a row to a vector.
 #[inline(always)]
 unsafe fn vector<S: Simd>(combiner: Combiner, row: *const f32, n: usize) -> S {
     // SAFETY: the row has `n` elements.

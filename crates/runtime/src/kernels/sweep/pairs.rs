@@ -28,11 +28,12 @@ pub(super) struct Other {
 
 /// The offsets of an input at all positions of a space, in order.
 pub(super) fn offsets(space: &Space, input: usize, count: usize) -> Vec<isize> {
-    let mut at = space.cursor(0, None);
     let mut all = Vec::with_capacity(count);
-    for _ in 0..count {
-        all.push(at.offset[input]);
-        space.next(&mut at);
+    let (inner, step) = (space.inner().max(1), space.inner_step(input));
+    while all.len() < count {
+        let first = space.offset(all.len(), input);
+        let row = inner.min(count - all.len()) as isize;
+        all.extend((0..row).map(|k| first + k * step));
     }
     all
 }

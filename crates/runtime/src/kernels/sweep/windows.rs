@@ -160,7 +160,10 @@ impl Windows {
     /// Divides the positions for short rows that are reduced as one; `None`, and nothing is
     /// divided, where there are none.
     fn together(&mut self, p: &Plan<'_>, places: &[isize], size: usize) -> Option<Pitched> {
-        self.divide(places, FAR);
+        // Lines are known, of which those that are copied need room, once the positions are divided.
+        if self.brought {
+            self.divide(places, FAR);
+        }
         let longest = match self.brought {
             true => self.room_for(size),
             false => PIECE / size,
@@ -171,8 +174,10 @@ impl Windows {
         let alike = |axis| other.is_none_or(|o| !o.beside && p.out.axis(axis, 1).1 == 0);
         let longest = longest.min(PIECE / size);
         let pitched = Pitched::of(&p.out, self.step, longest, little, alike);
-        if pitched.is_none() {
-            self.chunks.clear();
+        match pitched {
+            None => self.chunks.clear(),
+            Some(_) if self.chunks.is_empty() => self.divide(places, FAR),
+            Some(_) => {}
         }
         pitched
     }
@@ -182,8 +187,9 @@ impl Windows {
     fn divide(&mut self, places: &[isize], near: isize) {
         let mut at = 0;
         while at < places.len() {
-            let mut lines: Vec<(isize, usize)> = Vec::new();
-            let mut taps = Vec::new();
+            let rest = places.len() - at;
+            let mut lines: Vec<(isize, usize)> = Vec::with_capacity(rest.min(STREAMS));
+            let mut taps = Vec::with_capacity(rest.min(CHUNK));
             for &place in &places[at..] {
                 let here = (lines.last_mut())
                     .filter(|l| (l.0..=l.0 + near).contains(&place))
