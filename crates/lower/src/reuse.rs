@@ -3,14 +3,15 @@
 //! A kernel that computes an element of its result from the same element of an argument may write
 //! into that argument's memory if it is dead afterwards. So may one whose result begins with the
 //! argument and extends it along the first axis (a cache that grows by a row), where the argument's
-//! block is large enough, and one that only gives the argument other extents (a reshape). So may a convolution whose epilogue adds the argument, where its kernel
+//! block is large enough, and one that only gives the argument other extents (a reshape). So may a
+//! convolution whose epilogue adds the argument, where its kernel
 //! writes each element once: the back end decides which do. That it is the last use is determined
 //! here; that the tensor has no other owners is checked at run time, by its reference count.
 //! Everything else is left to the heap: dead values are released at once, and their blocks serve
 //! the next tensors of that size.
 
 use relax_loops::epilogue::{self, Fused};
-use relax_loops::select::copies::{self, Copies, Joined};
+use relax_loops::select::copies;
 use relax_loops::{Buf, Ex, ExKind, Hint, Program, Stage, visit_expr};
 
 use crate::lir::{Inst, KernelDef, KernelId, LFunc};
@@ -43,7 +44,10 @@ pub(crate) fn plan(f: &mut LFunc, kernels: &Arena<KernelId, KernelDef>) {
                 .or_insert_with(|| element_wise(&kernels[*kernel].program));
             let mut taken = Vec::new();
             for (out, fit) in given.iter_mut().zip(&*fit) {
-                let Some(out) = out else { continue };
+                // A view lies in its argument's memory as it is.
+                let Some(out) = out.as_mut().filter(|out| out.view.is_none()) else {
+                    continue;
+                };
                 let place = fit
                     .iter()
                     .map(|&(i, grows)| (args[i], grows))
@@ -123,34 +127,11 @@ fn may_share(p: &Program, out: Buf, input: Buf) -> bool {
     writers == 1
 }
 
-/// Returns whether all that a program does is to copy an input, element for element in its order.
-/// Tensors of rank 0 are of another kind.
+/// Returns whether all that a program does is to give an input other extents. Tensors of rank 0 are of
+/// another kind.
 fn reshapes(p: &Program, out: Buf, input: Buf) -> bool {
-    if p.bufs[out].shape.is_empty() {
-        return false;
-    }
-    let [Stage::Compute(c)] = &p.stages[..] else {
-        return false;
-    };
-    let Some(Copies::Walks(Joined { loops, parts })) = copies::find(p, c) else {
-        return false;
-    };
-    let [(from, walk)] = &parts[..] else {
-        return false;
-    };
-    let mut step = 1;
-    let in_order = loops.iter().zip(&walk.steps).rev().all(|(n, s)| {
-        let fits = *s == step || *n == 1;
-        step *= n;
-        fits
-    });
-    let whole = walk.first == 0 && loops.get(walk.digit).is_none_or(|&n| walk.range == (0, n));
-    let all = p.bufs[input]
-        .shape
-        .iter()
-        .map(Ex::as_int)
-        .product::<Option<i64>>();
-    (c.out, *from) == (out, input) && whole && in_order && all == Some(step)
+    let whole = copies::reshaped(p).is_some_and(|k| p.inputs[k] == input);
+    whole && !p.bufs[out].shape.is_empty()
 }
 
 /// Returns whether the only use of an input is as the residual of the convolution that writes an
