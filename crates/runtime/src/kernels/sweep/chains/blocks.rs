@@ -1,6 +1,7 @@
-//! The blocks of a chain: each passes through all steps at once.
+//! The blocks of a chain: each passes through all steps at once, a group of vectors after the other,
+//! in registers where a step reads what the one before it gave.
 
-use super::{Chain, Rounds, SLOTS, Source, Step};
+use super::{Chain, Flow, Rounds, SLOTS, Source, Step, Upper};
 use crate::kernels::functions::over_f32;
 use crate::kernels::kinds::Kind;
 use crate::kernels::narrowing::Narrowing;
@@ -69,7 +70,7 @@ pub unsafe fn chained<S: Narrowing>(
         && lie.all(|s| s.kind == Kind::BF16)
         && !steps.iter().any(|s| is_function(s.op));
     // The first part is the longest.
-    let again = chain.again(fixed);
+    let flow = chain.flow(fixed);
     // Fewer elements than a group has are copied to lines of their own: the result may lie where an
     // operand does, so that none is computed twice.
     let mut line = [0u8; 4 * LINE];
@@ -106,32 +107,39 @@ pub unsafe fn chained<S: Narrowing>(
             } else {
                 out
             };
-            for (k, step) in steps.iter().enumerate() {
-                if from > 0 && again >> k & 1 == 0 {
-                    continue;
-                }
-                let slot = slots.add(usize::from(step.to) % SLOTS).cast::<f32>();
-                if is_function(step.op) {
-                    let [a, b, ..] = step.args.map(|k| places[usize::from(k) % SLOTS]);
-                    over_f32(step.math, count, a, b, slot);
+            let done = if from > 0 { flow.again } else { u64::MAX };
+            let mut part = Part {
+                flow: &flow,
+                done,
+                steps: &steps[..0],
+                number: 0,
+                last,
+                places: &places,
+                slots,
+                turns,
+                to: (kind, last_to),
+            };
+            // A function is of all elements of a block, so that steps before it are done first.
+            let mut k = 0;
+            while k < steps.len() {
+                let here = &steps[k];
+                if done >> k & 1 == 1 && is_function(here.op) {
+                    let slot = slots.add(usize::from(here.to) % SLOTS).cast::<f32>();
+                    let [a, b, ..] = here.args.map(|k| places[usize::from(k) % SLOTS]);
+                    over_f32(here.math, count, a, b, slot);
                     for i in count..whole {
                         *slot.add(i) = 0.0;
                     }
                 }
-                let to = if k == last {
-                    (kind, last_to)
-                } else {
-                    (Kind::F32, slot.cast())
-                };
-                if to.0 == Kind::F32 && step.rounds == Rounds::Not && !is_function(step.op) {
-                    apply_all::<S>(step, &places, whole, to.1.cast());
-                    continue;
+                let rest = &steps[k + 1..];
+                let len = 1 + rest.iter().take_while(|s| !is_function(s.op)).count();
+                (part.steps, part.number) = (&steps[k..k + len], k);
+                if done << (64 - k - len) >> (64 - len) != 0 {
+                    for i in (0..whole).step_by(group) {
+                        part.group::<S>(i);
+                    }
                 }
-                let size = to.0.size();
-                for i in (0..whole).step_by(group) {
-                    let to = (to.0, to.1.add(i * size));
-                    apply::<S>(turns, step, &places, i, slot.add(i), to);
-                }
+                k += len;
             }
             if count < whole {
                 std::ptr::copy_nonoverlapping(line.as_ptr(), out, count * kind.size());
@@ -290,48 +298,182 @@ macro_rules! operations {
     }};
 }
 
-/// One step on `n` numbers, which are whole groups: what it gives is neither rounded nor narrowed.
-#[inline(always)]
-unsafe fn apply_all<S: Narrowing>(step: &Step, places: &Places, n: usize, to: *mut f32) {
-    let [a, b, c, d] = step.args.map(|k| places[usize::from(k) % SLOTS]);
-    macro_rules! each {
-        (@ $i:ident: $($x:ident of $from:ident),+ => $value:expr) => {
-            vectors!(n, |$i| {
-                $(let $x = S::load($from.add($i));)+
-                $value.store(to.add($i));
-            })
-        };
-        ($a:ident => $value:expr) => { each!(@ i: $a of a => $value) };
-        ($a:ident, $b:ident => $value:expr) => { each!(@ i: $a of a, $b of b => $value) };
-        ($a:ident, $b:ident, $c:ident => $value:expr) => {
-            each!(@ i: $a of a, $b of b, $c of c => $value)
-        };
-        ($a:ident, $b:ident, $c:ident, $d:ident => $value:expr) => {
-            each!(@ i: $a of a, $b of b, $c of c, $d of d => $value)
-        };
-    }
-    // SAFETY: arithmetic of vectors, whose instruction set the callers enable; operands and result
-    // have `n` numbers.
-    unsafe { operations!(step, each, {}) }
+/// Steps without a function but the first, on a block of numbers.
+struct Part<'a> {
+    flow: &'a Flow,
+    /// The steps that this block passes through, a bit for each.
+    done: u64,
+    steps: &'a [Step],
+    /// The number of the first of them.
+    number: usize,
+    /// The number of the chain's last step.
+    last: usize,
+    places: &'a Places,
+    slots: *mut Slot,
+    /// Even and odd elements lie apart.
+    turns: bool,
+    /// Where the last step's result is written, as elements of a type.
+    to: (Kind, *mut u8),
 }
 
-/// One step on a group of numbers from one on, which lie at their places: what it gives is written as
-/// elements of a type, whose even and odd ones `turns` says to lie apart. Of a function, the numbers in
-/// the step's own slot are rounded and written.
+impl Part<'_> {
+    /// The steps on a group of numbers from one on, which lie at their places.
+    ///
+    /// # Safety
+    /// Operands and result have groups of elements there.
+    #[inline(always)]
+    #[allow(clippy::needless_range_loop)] // Indices keep the vectors in registers.
+    unsafe fn group<S: Narrowing>(&self, first: usize) {
+        let (kind, to) = self.to;
+        // SAFETY: the instruction set of `S` is enabled here.
+        let mut y = unsafe { [S::splat(0.0); GROUP] };
+        for (k, step) in (self.number..).zip(self.steps) {
+            if self.done >> k & 1 == 0 {
+                continue;
+            }
+            let upper = match self.flow.upper >> k & 1 {
+                1 => step.upper,
+                _ => Upper::None,
+            };
+            // SAFETY: as the caller promises.
+            unsafe {
+                let own = self.slots.add(usize::from(step.to) % SLOTS).cast::<f32>();
+                let own = own.add(first);
+                match upper {
+                    Upper::None => apply(step, self.places, first, own, &mut y),
+                    _ => go_on(step, upper, self.places, first, &mut y),
+                }
+                round(step.rounds, &mut y);
+                if k == self.last && kind != Kind::F32 {
+                    write(self.turns, kind, &y, to.add(first * kind.size()));
+                } else if k == self.last || self.flow.stored >> k & 1 == 1 {
+                    let to = if k == self.last {
+                        to.cast::<f32>().add(first)
+                    } else {
+                        own
+                    };
+                    for v in 0..GROUP {
+                        y[v].store(to.add(v * S::LANES));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Rounds numbers to a narrow float.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the vectors in registers.
+unsafe fn round<S: Narrowing>(rounds: Rounds, y: &mut [S; GROUP]) {
+    // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
+    unsafe {
+        match rounds {
+            Rounds::Not => {}
+            Rounds::Half => {
+                for v in (0..GROUP).step_by(2) {
+                    [y[v], y[v + 1]] = S::rounded_two::<false>([y[v], y[v + 1]]);
+                }
+            }
+            Rounds::Brain => {
+                for v in (0..GROUP).step_by(2) {
+                    [y[v], y[v + 1]] = S::rounded_two::<true>([y[v], y[v + 1]]);
+                }
+            }
+        }
+    }
+}
+
+/// A step that takes what the one before it gave, `y`, out of registers, as [`Step::takes`] says.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the vectors in registers.
+unsafe fn go_on<S: Narrowing>(
+    step: &Step,
+    upper: Upper,
+    places: &Places,
+    first: usize,
+    y: &mut [S; GROUP],
+) {
+    macro_rules! at {
+        ($place:literal) => {
+            places[usize::from(step.args[$place]) % SLOTS].add(first)
+        };
+    }
+    macro_rules! two {
+        ($op:ident) => {
+            match upper {
+                Upper::Second => {
+                    let a = at!(0);
+                    for v in 0..GROUP {
+                        y[v] = S::load(a.add(v * S::LANES)).$op(y[v]);
+                    }
+                }
+                Upper::Both => {
+                    for v in 0..GROUP {
+                        y[v] = y[v].$op(y[v]);
+                    }
+                }
+                _ => {
+                    let b = at!(1);
+                    for v in 0..GROUP {
+                        y[v] = y[v].$op(S::load(b.add(v * S::LANES)));
+                    }
+                }
+            }
+        };
+    }
+    macro_rules! three {
+        ($one:ident, $other:ident) => {{
+            let (b, c) = (at!(1), at!(2));
+            for v in 0..GROUP {
+                let (b, c) = (S::load(b.add(v * S::LANES)), S::load(c.add(v * S::LANES)));
+                y[v] = y[v].$one(b).$other(c);
+            }
+        }};
+    }
+    macro_rules! one {
+        ($x:ident => $value:expr) => {
+            for v in 0..GROUP {
+                let $x = y[v];
+                y[v] = $value;
+            }
+        };
+    }
+    // SAFETY: arithmetic of vectors, whose instruction set the callers enable; operands have groups of
+    // elements.
+    unsafe {
+        match step.op {
+            Op::Add => two!(add),
+            Op::Sub => two!(sub),
+            Op::Mul => two!(mul),
+            Op::Div => two!(div),
+            Op::Min => two!(min),
+            Op::Max => two!(max),
+            Op::MaxMin => three!(max, min),
+            Op::MinMax => three!(min, max),
+            Op::Neg => one!(x => S::splat(-0.0).sub(x)),
+            Op::Abs => one!(x => x.abs()),
+            Op::Sqrt => one!(x => x.sqrt()),
+            Op::Floor => one!(x => x.floor()),
+            // A copy.
+            _ => {}
+        }
+    }
+}
+
+/// One step on a group of numbers from one on, which lie at their places, neither rounded nor
+/// narrowed; of a function, the numbers in the step's own slot.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the vectors in registers.
 unsafe fn apply<S: Narrowing>(
-    turns: bool,
     step: &Step,
     places: &Places,
     first: usize,
     own: *const f32,
-    (kind, to): (Kind, *mut u8),
+    y: &mut [S; GROUP],
 ) {
     // SAFETY: arithmetic of vectors, whose instruction set the callers enable; operands and result
     // have groups of elements.
     unsafe {
-        let mut y = [S::splat(0.0); GROUP];
         macro_rules! each {
             ($($x:ident of $place:literal),+ => $value:expr) => {{
                 $(let $x = places[usize::from(step.args[$place]) % SLOTS].add(first);)+
@@ -354,26 +496,5 @@ unsafe fn apply<S: Narrowing>(
                 y[v] = S::load(own.add(v * S::LANES));
             }
         });
-        match step.rounds {
-            Rounds::Not => {}
-            Rounds::Half => {
-                for v in (0..GROUP).step_by(2) {
-                    [y[v], y[v + 1]] = S::rounded_two::<false>([y[v], y[v + 1]]);
-                }
-            }
-            Rounds::Brain => {
-                for v in (0..GROUP).step_by(2) {
-                    [y[v], y[v + 1]] = S::rounded_two::<true>([y[v], y[v + 1]]);
-                }
-            }
-        }
-        match kind {
-            Kind::F32 => {
-                for v in 0..GROUP {
-                    y[v].store(to.cast::<f32>().add(v * S::LANES));
-                }
-            }
-            kind => write(turns, kind, &y, to),
-        }
     }
 }
