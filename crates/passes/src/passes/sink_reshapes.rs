@@ -42,7 +42,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let mut count = 0;
     edit.rewrite(|edit, old, node| {
         let alone = !shared(edit, old, &users);
-        let new = joined(edit, node).or_else(|| sunk(edit, node, alone, DEPTH));
+        let new = joined(edit, node).or_else(|| sunk(edit, node, alone));
         count += u64::from(new.is_some());
         new.unwrap_or(node)
     });
@@ -79,8 +79,54 @@ enum How {
 /// Where numbers along an axis lie before it is reshaped, moved or cut.
 struct Before {
     axis: usize,
-    /// How often each number is repeated, and all of them then, where the axis is a part of one.
-    repeats: [i64; 2],
+    /// How each number becomes several, where the axis is a part of one, in this order.
+    spreads: Vec<Spread>,
+}
+
+/// Numbers along some parts of an axis become numbers along all of it.
+struct Spread {
+    /// The parts with their extents, and whether the numbers have each.
+    parts: Vec<(i64, bool)>,
+}
+
+impl Spread {
+    /// Emits it for a vector.
+    fn of(&self, edit: &mut Edit<'_>, mut all: ExprId, at: ExprId) -> ExprId {
+        let span = edit.m.span(at);
+        let product = |parts: &[(i64, bool)]| parts.iter().map(|p| p.0).product::<i64>();
+        let mut own = self.parts.iter().enumerate().filter(|p| p.1.1);
+        if let (Some((k, _)), None) = (own.next(), own.next()) {
+            let (times, each) = (product(&self.parts[..k]), product(&self.parts[k + 1..]));
+            if each > 1 {
+                let given = [("repeats", each), ("axis", 0)];
+                let given = given.map(|(name, n)| (name, AttrValue::Int(n)));
+                all = edit.call("repeat", &[all], &given, span);
+            }
+            if times > 1 {
+                all = edit.call("tile", &[all], &[("reps", AttrValue::ints(&[times]))], span);
+            }
+            return all;
+        }
+        let ones = self.parts.iter().map(|&(n, own)| if own { n } else { 1 });
+        let (ones, whole): (Vec<i64>, Vec<i64>) =
+            (ones.collect(), self.parts.iter().map(|p| p.0).collect());
+        let reshape = |edit: &mut Edit<'_>, x, extents: &[i64]| {
+            edit.call(
+                "reshape",
+                &[x],
+                &[("newshape", AttrValue::ints(extents))],
+                span,
+            )
+        };
+        all = reshape(edit, all, &ones);
+        all = edit.call(
+            "broadcast_to",
+            &[all],
+            &[("shape", AttrValue::ints(&whole))],
+            span,
+        );
+        reshape(edit, all, &[product(&self.parts)])
+    }
 }
 
 /// A value whose elements are those of another, of known dimensions.
@@ -122,43 +168,44 @@ impl Moved {
         Moved::of(edit, e).filter(|m| matches!(m.how, How::Reshaped))
     }
 
-    /// Returns where numbers along an axis lie before.
-    fn before(&self, axis: usize) -> Option<Before> {
-        let at = |axis| {
-            let repeats = [1; 2];
-            Some(Before { axis, repeats })
-        };
+    /// Returns where numbers along some axes, the last one's beside each other, lie before; what they
+    /// become on the way is added to `spreads`.
+    fn before(&self, axes: &[usize], spreads: &mut Vec<Spread>) -> Option<Vec<usize>> {
         match &self.how {
-            How::Turned(axes) => at(*axes.get(axis)?),
-            How::Cut(whole) => whole.get(axis)?.then(|| at(axis))?,
+            How::Turned(order) => axes.iter().map(|&a| order.get(a).copied()).collect(),
+            How::Cut(whole) => {
+                let all = axes.iter().all(|&a| whole.get(a) == Some(&true));
+                all.then(|| axes.to_vec())
+            }
             How::Reshaped => {
                 let runs = reshaped_runs(&self.old, &self.new)?;
-                let (mut from, to) = runs.into_iter().find(|run| run.1.contains(&axis))?;
-                if self.new[axis] == Dim::ONE {
-                    return None;
+                let mut found = Vec::new();
+                let mut left = axes;
+                while let Some(first) = left.first() {
+                    let (from, to) = runs.iter().find(|run| run.1.contains(first))?;
+                    let here = left.iter().take_while(|a| to.contains(a)).count();
+                    let (mine, rest) = left.split_at(here);
+                    let long: Vec<usize> =
+                        from.clone().filter(|&a| self.old[a] != Dim::ONE).collect();
+                    let others = to
+                        .clone()
+                        .any(|a| !mine.contains(&a) && self.new[a] != Dim::ONE);
+                    let one = mine.iter().any(|&a| self.new[a] == Dim::ONE);
+                    if one || !mine.is_sorted() || rest.iter().any(|a| to.contains(a)) {
+                        return None;
+                    }
+                    if others && (here < axes.len() || long.len() != 1) {
+                        return None;
+                    }
+                    if others {
+                        let part = |a: usize| Some((self.new[a].as_const()?, mine.contains(&a)));
+                        let parts = to.clone().map(part).collect::<Option<_>>()?;
+                        spreads.push(Spread { parts });
+                    }
+                    found.extend(long);
+                    left = rest;
                 }
-                let from = from
-                    .clone()
-                    .find(|&a| self.old[a] == self.new[axis])
-                    .or_else(|| {
-                        let long = from.by_ref().filter(|&a| self.old[a] != Dim::ONE);
-                        let long: Vec<usize> = long.collect();
-                        (long.len() == 1).then(|| long[0])
-                    })?;
-                let product = |dims: &[Dim]| {
-                    let dims = dims.iter().map(Dim::as_const);
-                    dims.product::<Option<i64>>()
-                };
-                let all = self.old[from].as_const() == product(&self.new[to.clone()]);
-                let whole = self.old[from] == self.new[axis];
-                let repeats = [
-                    product(&self.new[axis + 1..to.end])?,
-                    product(&self.new[to.start..axis])?,
-                ];
-                (all || whole && repeats == [1; 2]).then_some(Before {
-                    axis: from,
-                    repeats,
-                })
+                Some(found)
             }
         }
     }
@@ -260,7 +307,7 @@ fn follows_product(edit: &Edit<'_>, mut e: ExprId) -> bool {
 
 /// Moves the result of an element-wise operator instead of its operands, behind as many operators that
 /// move elements as are before it. Those that copy are passed where the operator `alone` uses them.
-fn sunk(edit: &mut Edit<'_>, node: ExprId, alone: bool, depth: usize) -> Option<ExprId> {
+fn sunk(edit: &mut Edit<'_>, node: ExprId, alone: bool) -> Option<ExprId> {
     let call = edit.op_call(node)?;
     // What works in any order of axes asks for no places.
     let element_wise = matches!(call.def.fusion, Fusion::Elementwise | Fusion::Broadcast)
@@ -268,66 +315,88 @@ fn sunk(edit: &mut Edit<'_>, node: ExprId, alone: bool, depth: usize) -> Option<
     if !element_wise || call.def.effects != Effects::Pure {
         return None;
     }
-    let first = Moved::of(edit, *call.args.first()?)?;
-    if !alone && !matches!(first.how, How::Reshaped) {
+    let mut moves: Vec<Moved> = Vec::new();
+    let mut e = *call.args.first()?;
+    while moves.len() < DEPTH
+        && let Some(moved) = Moved::of(edit, e)
+        && (alone || matches!(moved.how, How::Reshaped))
+        && follows_product(edit, moved.from)
+    {
+        e = moved.from;
+        moves.push(moved);
+    }
+    if edit.dims(node)? != moves.first()?.new {
         return None;
     }
-    if edit.dims(node)? != first.new || !follows_product(edit, first.from) {
+    let (count, mut new) = (1..=moves.len()).rev().find_map(|count| {
+        let new = before(edit, node, &call, &moves[..count])?;
+        Some((count, new))
+    })?;
+    if edit.dims(new)? != moves[count - 1].old {
         return None;
     }
-    let new = before(edit, node, &call, &first)?;
-    if edit.dims(new)? != first.old {
-        return None;
+    for moved in moves[..count].iter().rev() {
+        new = moved.again(edit, new, node);
     }
-    let deeper = match depth {
-        0 => None,
-        _ => sunk(edit, new, alone, depth - 1),
-    };
-    Some(first.again(edit, deeper.unwrap_or(new), node))
+    Some(new)
 }
 
-/// Calls an element-wise operator on what was moved.
-fn before(edit: &mut Edit<'_>, node: ExprId, call: &OpCall, first: &Moved) -> Option<ExprId> {
+/// Calls an element-wise operator on what was moved, the last time first.
+fn before(edit: &mut Edit<'_>, node: ExprId, call: &OpCall, moves: &[Moved]) -> Option<ExprId> {
     let span = edit.m.span(node);
+    let (first, last) = (moves.first()?, moves.last()?);
     let given = edit.attr(call, "axis").as_int();
     let rank = first.new.len() as i64;
     let axis = |axis: i64| usize::try_from(if axis < 0 { axis + rank } else { axis }).ok();
     let place = given.map_or(first.new.len().checked_sub(1), axis);
-    let before = place
-        .filter(|&a| a < first.new.len())
-        .and_then(|a| first.before(a));
-    let mut args = vec![first.from];
-    let mut vectors = false;
+    let before = place.filter(|&a| a < first.new.len()).and_then(|a| {
+        let (mut axes, mut spreads) = (vec![a], Vec::new());
+        for moved in moves {
+            axes = moved.before(&axes, &mut spreads)?;
+        }
+        let [axis] = axes[..] else { return None };
+        Some(Before { axis, spreads })
+    });
+    let mut args = vec![last.from];
+    let mut vectors = Vec::new();
     for &arg in &call.args[1..] {
-        let alike = Moved::of(edit, arg).filter(|other| other.alike(edit, first));
         let dims = edit.dims(arg)?;
-        args.push(match (alike, &dims[..]) {
+        args.push(match (alike(edit, arg, moves), &dims[..]) {
             (_, []) => arg,
-            (Some(other), _) => other.from,
+            (Some(other), _) => other,
             (None, [n]) if Some(n) == place.and_then(|a| first.new.get(a)) => {
-                vectors = true;
-                let mut all = arg;
-                let [each, times] = before.as_ref()?.repeats;
-                if each > 1 {
-                    let given = [("repeats", each), ("axis", 0)];
-                    let given = given.map(|(name, n)| (name, AttrValue::Int(n)));
-                    all = edit.call("repeat", &[all], &given, span);
-                }
-                if times > 1 {
-                    all = edit.call("tile", &[all], &[("reps", AttrValue::ints(&[times]))], span);
-                }
-                all
+                vectors.push(args.len());
+                arg
             }
             _ => return None,
         });
     }
     let mut attrs = edit.m.attrs(call.attrs).clone();
-    match (before, given) {
+    match (&before, given) {
         (Some(before), Some(_)) => attrs.set("axis", AttrValue::Int(before.axis as i64)),
-        (_, None) if !vectors => {}
+        // Any, where nothing has numbers along it.
+        (None, Some(_)) if vectors.is_empty() => {
+            attrs.set("axis", AttrValue::Int(last.old.len() as i64 - 1));
+        }
+        (_, None) if vectors.is_empty() => {}
         // Without an axis, one of two operands has numbers of the last one.
-        (Some(before), None) if args.len() == 2 && before.axis + 1 == first.old.len() => {}
+        (Some(before), None) if args.len() == 2 && before.axis + 1 == last.old.len() => {}
         _ => return None,
     }
+    for k in vectors {
+        for spread in before.iter().flat_map(|before| &before.spreads) {
+            args[k] = spread.of(edit, args[k], node);
+        }
+    }
     Some(edit.recall(call, &args, attrs, span))
+}
+
+/// Returns what became a value by the same moves, if it did.
+fn alike(edit: &Edit<'_>, mut e: ExprId, moves: &[Moved]) -> Option<ExprId> {
+    for moved in moves {
+        e = Moved::of(edit, e)
+            .filter(|other| other.alike(edit, moved))?
+            .from;
+    }
+    Some(e)
 }

@@ -1,9 +1,10 @@
 //! The blocks of a chain: each passes through all steps at once, a group of vectors after the other,
 //! in registers where a step reads what the one before it gave.
 
-use super::{Chain, Flow, Rounds, SLOTS, Source, Step, Upper};
+use super::{Chain, Rounds, SLOTS, STEPS, Source, Upper};
 use crate::kernels::functions::over_f32;
 use crate::kernels::kinds::Kind;
+use crate::kernels::math::Math;
 use crate::kernels::narrowing::Narrowing;
 use crate::kernels::sweep::op::Op;
 use std::mem::MaybeUninit;
@@ -108,38 +109,52 @@ pub unsafe fn chained<S: Narrowing>(
                 out
             };
             let done = if from > 0 { flow.again } else { u64::MAX };
-            let mut part = Part {
-                flow: &flow,
-                done,
-                steps: &steps[..0],
-                number: 0,
-                last,
-                places: &places,
-                slots,
-                turns,
-                to: (kind, last_to),
-            };
+            let mut ready = [const { MaybeUninit::<Ready>::uninit() }; STEPS];
+            let mut all = 0;
+            for (k, step) in steps.iter().enumerate() {
+                if done >> k & 1 == 1 {
+                    ready[all].write(Ready {
+                        op: step.op,
+                        math: step.math,
+                        rounds: step.rounds,
+                        upper: match flow.upper >> k & 1 {
+                            1 => step.upper,
+                            _ => Upper::None,
+                        },
+                        put: match flow.stored >> k & 1 {
+                            _ if k == last && kind == Kind::F32 => Put::Number,
+                            _ if k == last => Put::Element,
+                            1 => Put::Number,
+                            _ => Put::Nothing,
+                        },
+                        function: is_function(step.op),
+                        args: step.args.map(|k| places[usize::from(k) % SLOTS]),
+                        own: slots.add(usize::from(step.to) % SLOTS).cast(),
+                        to: if k == last && kind == Kind::F32 {
+                            last_to.cast()
+                        } else {
+                            slots.add(usize::from(step.to) % SLOTS).cast()
+                        },
+                    });
+                    all += 1;
+                }
+            }
+            // The steps that were written.
+            let mut ready: &[Ready] = std::slice::from_raw_parts(ready.as_ptr().cast(), all);
             // A function is of all elements of a block, so that steps before it are done first.
-            let mut k = 0;
-            while k < steps.len() {
-                let here = &steps[k];
-                if done >> k & 1 == 1 && is_function(here.op) {
-                    let slot = slots.add(usize::from(here.to) % SLOTS).cast::<f32>();
-                    let [a, b, ..] = here.args.map(|k| places[usize::from(k) % SLOTS]);
-                    over_f32(here.math, count, a, b, slot);
+            while let Some((here, rest)) = ready.split_first() {
+                if here.function {
+                    over_f32(here.math, count, here.args[0], here.args[1], here.own);
                     for i in count..whole {
-                        *slot.add(i) = 0.0;
+                        *here.own.add(i) = 0.0;
                     }
                 }
-                let rest = &steps[k + 1..];
-                let len = 1 + rest.iter().take_while(|s| !is_function(s.op)).count();
-                (part.steps, part.number) = (&steps[k..k + len], k);
-                if done << (64 - k - len) >> (64 - len) != 0 {
-                    for i in (0..whole).step_by(group) {
-                        part.group::<S>(i);
-                    }
+                let others = rest.iter().take_while(|step| !step.function).count();
+                let (now, later) = ready.split_at(1 + others);
+                for i in (0..whole).step_by(group) {
+                    through::<S>(now, i, turns, (kind, last_to));
                 }
-                k += len;
+                ready = later;
             }
             if count < whole {
                 std::ptr::copy_nonoverlapping(line.as_ptr(), out, count * kind.size());
@@ -298,64 +313,63 @@ macro_rules! operations {
     }};
 }
 
-/// Steps without a function but the first, on a block of numbers.
-struct Part<'a> {
-    flow: &'a Flow,
-    /// The steps that this block passes through, a bit for each.
-    done: u64,
-    steps: &'a [Step],
-    /// The number of the first of them.
-    number: usize,
-    /// The number of the chain's last step.
-    last: usize,
-    places: &'a Places,
-    slots: *mut Slot,
-    /// Even and odd elements lie apart.
-    turns: bool,
-    /// Where the last step's result is written, as elements of a type.
-    to: (Kind, *mut u8),
+/// What becomes of a step's result.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Put {
+    /// The next step takes it out of registers.
+    Nothing,
+    Number,
+    /// It is written as an element of the chain's result.
+    Element,
 }
 
-impl Part<'_> {
-    /// The steps on a group of numbers from one on, which lie at their places.
-    ///
-    /// # Safety
-    /// Operands and result have groups of elements there.
-    #[inline(always)]
-    #[allow(clippy::needless_range_loop)] // Indices keep the vectors in registers.
-    unsafe fn group<S: Narrowing>(&self, first: usize) {
-        let (kind, to) = self.to;
-        // SAFETY: the instruction set of `S` is enabled here.
-        let mut y = unsafe { [S::splat(0.0); GROUP] };
-        for (k, step) in (self.number..).zip(self.steps) {
-            if self.done >> k & 1 == 0 {
-                continue;
+/// A step of a block, with the places of its numbers.
+#[derive(Clone, Copy)]
+struct Ready {
+    op: Op,
+    math: Math,
+    rounds: Rounds,
+    upper: Upper,
+    put: Put,
+    function: bool,
+    args: [*const f32; 4],
+    /// Its slot, where a function leaves its numbers.
+    own: *mut f32,
+    /// Where numbers are put.
+    to: *mut f32,
+}
+
+/// Steps, none of which is a function but the first, on a group of numbers from one on; elements of
+/// the result's type are written to `to`, even and odd ones apart in registers where `turns` says so.
+///
+/// # Safety
+/// Operands and result have groups of numbers and elements there.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the vectors in registers.
+unsafe fn through<S: Narrowing>(
+    steps: &[Ready],
+    first: usize,
+    turns: bool,
+    (kind, to): (Kind, *mut u8),
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let mut y = [S::splat(0.0); GROUP];
+        for step in steps {
+            match step.upper {
+                Upper::None => apply(step, first, &mut y),
+                _ => go_on(step, first, &mut y),
             }
-            let upper = match self.flow.upper >> k & 1 {
-                1 => step.upper,
-                _ => Upper::None,
-            };
-            // SAFETY: as the caller promises.
-            unsafe {
-                let own = self.slots.add(usize::from(step.to) % SLOTS).cast::<f32>();
-                let own = own.add(first);
-                match upper {
-                    Upper::None => apply(step, self.places, first, own, &mut y),
-                    _ => go_on(step, upper, self.places, first, &mut y),
-                }
-                round(step.rounds, &mut y);
-                if k == self.last && kind != Kind::F32 {
-                    write(self.turns, kind, &y, to.add(first * kind.size()));
-                } else if k == self.last || self.flow.stored >> k & 1 == 1 {
-                    let to = if k == self.last {
-                        to.cast::<f32>().add(first)
-                    } else {
-                        own
-                    };
+            round(step.rounds, &mut y);
+            match step.put {
+                Put::Nothing => {}
+                Put::Number => {
                     for v in 0..GROUP {
-                        y[v].store(to.add(v * S::LANES));
+                        y[v].store(step.to.add(first + v * S::LANES));
                     }
                 }
+                Put::Element => write(turns, kind, &y, to.add(first * kind.size())),
             }
         }
     }
@@ -386,21 +400,15 @@ unsafe fn round<S: Narrowing>(rounds: Rounds, y: &mut [S; GROUP]) {
 /// A step that takes what the one before it gave, `y`, out of registers, as [`Step::takes`] says.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the vectors in registers.
-unsafe fn go_on<S: Narrowing>(
-    step: &Step,
-    upper: Upper,
-    places: &Places,
-    first: usize,
-    y: &mut [S; GROUP],
-) {
+unsafe fn go_on<S: Narrowing>(step: &Ready, first: usize, y: &mut [S; GROUP]) {
     macro_rules! at {
         ($place:literal) => {
-            places[usize::from(step.args[$place]) % SLOTS].add(first)
+            step.args[$place].add(first)
         };
     }
     macro_rules! two {
         ($op:ident) => {
-            match upper {
+            match step.upper {
                 Upper::Second => {
                     let a = at!(0);
                     for v in 0..GROUP {
@@ -464,19 +472,13 @@ unsafe fn go_on<S: Narrowing>(
 /// narrowed; of a function, the numbers in the step's own slot.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the vectors in registers.
-unsafe fn apply<S: Narrowing>(
-    step: &Step,
-    places: &Places,
-    first: usize,
-    own: *const f32,
-    y: &mut [S; GROUP],
-) {
+unsafe fn apply<S: Narrowing>(step: &Ready, first: usize, y: &mut [S; GROUP]) {
     // SAFETY: arithmetic of vectors, whose instruction set the callers enable; operands and result
     // have groups of elements.
     unsafe {
         macro_rules! each {
             ($($x:ident of $place:literal),+ => $value:expr) => {{
-                $(let $x = places[usize::from(step.args[$place]) % SLOTS].add(first);)+
+                $(let $x = step.args[$place].add(first);)+
                 for v in 0..GROUP {
                     $(let $x = S::load($x.add(v * S::LANES));)+
                     y[v] = $value;
@@ -493,7 +495,7 @@ unsafe fn apply<S: Narrowing>(
         }
         operations!(step, each, {
             for v in 0..GROUP {
-                y[v] = S::load(own.add(v * S::LANES));
+                y[v] = S::load(step.own.add(first + v * S::LANES));
             }
         });
     }
