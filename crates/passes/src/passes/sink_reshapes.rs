@@ -2,7 +2,9 @@
 //! is reshaped, or its axes are moved or cut, so that it can be fused with the product.
 //!
 //! A reshape goes behind operators whose other operands are scalars, numbers along an axis that it
-//! keeps or splits, or tensors that were reshaped alike. Of two reshapes in a row, the second is left.
+//! keeps or splits, or tensors that were reshaped alike. Where it joins axes, numbers along what it makes
+//! may still be numbers along one axis before the reshapes and moved axes around it, which are then
+//! passed together. Of two reshapes in a row, the second is left.
 //! Others stay where they are, as do all whose extents are not known. What moves or cuts axes goes
 //! behind such operators where nothing else uses it, since it is a copy.
 

@@ -171,20 +171,26 @@ unsafe fn sums<S: Wide, const R: usize, const V: usize, const PICK: bool, const 
                 factor[v] = S::load(factors.as_ptr().add(from + v * S::LANES).cast());
             }
             let count = (t.wide - from).min(V * S::LANES);
-            // Four pixels of few channels fill a vector of bytes. Pixels that are not wanted are copies:
-            // they have the same results at the same place.
-            let together = if S::LANES == 16 && V == 1 { 4 } else { 1 };
-            for group in 0..R / together {
-                let mut parts = [S::zero(); 4];
+            // Several pixels of few channels fill a vector of bytes. Pixels that are not wanted are
+            // copies: they have the same results at the same place.
+            let most = match (S::LANES, V) {
+                (8 | 16, 1) => 4,
+                (8, 2) => 2,
+                _ => 1,
+            };
+            for group in 0..R.div_ceil(most) {
+                let (begin, mut parts) = (group * most, [S::zero(); 4]);
+                let together = most.min(R - begin);
                 for i in 0..together {
                     for v in 0..V {
-                        parts[i * V + v] = sums[group * together + i][v].steps(factor[v]);
+                        parts[i * V + v] = sums[begin + i][v].steps(factor[v]);
                     }
                 }
                 let bytes = S::bytes(parts, quick).in_order();
-                let to = |i: usize| t.pixels[first + group * together + i].1.add(from);
+                let to = |i: usize| t.pixels[first + begin + i].1.add(from);
                 match together {
                     4 => bytes.store_parts([0, 1, 2, 3].map(to), count),
+                    2 => bytes.store_halves([0, 1].map(to), count),
                     _ => bytes.store_some(to(0), count),
                 }
             }
