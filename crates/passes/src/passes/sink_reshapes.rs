@@ -37,19 +37,38 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let mut edit = Edit::new(cx.module, &typing);
     let bodies: Vec<ExprId> = edit.m.global_bodies().iter().map(|b| b.1).collect();
     let mut users: FxHashMap<ExprId, u32> = FxHashMap::default();
+    // What element-wise operators alone use.
+    let mut goes_on: FxHashMap<ExprId, bool> = FxHashMap::default();
     for e in edit.m.post_order(bodies) {
-        edit.m
-            .for_each_child(e, |c| *users.entry(c).or_default() += 1);
+        let element_wise = (edit.callee(e)).is_some_and(|c| is_element_wise(c.1.fusion));
+        edit.m.for_each_child(e, |c| {
+            *users.entry(c).or_default() += 1;
+            *goes_on.entry(c).or_insert(true) &= element_wise;
+        });
     }
     let mut count = 0;
     edit.rewrite(|edit, old, node| {
-        let alone = !shared(edit, old, &users);
+        // A copy of wider elements takes longer: what makes these only passes one with what follows it.
+        let ends = goes_on.get(&old) != Some(&true);
+        let alone = !shared(edit, old, &users) && !(ends && widens(edit, old));
         let new = joined(edit, node).or_else(|| sunk(edit, node, alone));
         count += u64::from(new.is_some());
         new.unwrap_or(node)
     });
     cx.count("reshapes moved", count);
     Ok(())
+}
+
+/// Returns whether an operator computes each element from those at its place.
+fn is_element_wise(fusion: Fusion) -> bool {
+    matches!(fusion, Fusion::Elementwise | Fusion::Broadcast)
+}
+
+/// Returns whether a call's elements have more bytes than those of its first operand.
+fn widens(edit: &Edit<'_>, call: ExprId) -> bool {
+    let size = |e| edit.dtype(e).map_or(0, |dtype| dtype.size());
+    let first = edit.callee(call).and_then(|c| c.2.first().copied());
+    first.is_some_and(|first| size(call) > size(first))
 }
 
 /// Returns whether anything between a call and the product before its first operand has other users.
@@ -297,7 +316,7 @@ fn follows_product(edit: &Edit<'_>, mut e: ExprId) -> bool {
         };
         e = match (def.fusion, args.first()) {
             (Fusion::OutElementwise, _) => return true,
-            (Fusion::Elementwise | Fusion::Broadcast, Some(first)) => *first,
+            (fusion, Some(first)) if is_element_wise(fusion) => *first,
             _ => match Moved::of(edit, e) {
                 Some(moved) => moved.from,
                 None => return false,
@@ -312,8 +331,7 @@ fn follows_product(edit: &Edit<'_>, mut e: ExprId) -> bool {
 fn sunk(edit: &mut Edit<'_>, node: ExprId, alone: bool) -> Option<ExprId> {
     let call = edit.op_call(node)?;
     // What works in any order of axes asks for no places.
-    let element_wise = matches!(call.def.fusion, Fusion::Elementwise | Fusion::Broadcast)
-        && call.def.layout_rule().is_some();
+    let element_wise = is_element_wise(call.def.fusion) && call.def.layout_rule().is_some();
     if !element_wise || call.def.effects != Effects::Pure {
         return None;
     }
