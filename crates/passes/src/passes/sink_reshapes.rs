@@ -2,11 +2,14 @@
 //! is reshaped, or its axes are moved or cut, so that it can be fused with the product.
 //!
 //! A reshape goes behind operators whose other operands are scalars, numbers along axes that it keeps,
-//! splits or merges, or tensors that were reshaped alike or can be: what a residual is added to, say. Of two reshapes in a row, the second is left.
+//! splits or merges, or tensors that were reshaped alike or can be: what a residual is added to, say.
+//! Where it joins axes, numbers along what it makes may still be numbers along one axis before the
+//! reshapes and moved axes around it, which are then passed together. Of two reshapes in a row, the
+//! second is left.
 //! Others stay where they are, as do all whose extents are not known. What moves or cuts axes goes
 //! behind such operators where nothing else uses it, since it is a copy.
 
-use relax_base::{Diagnostics, Span};
+use relax_base::Diagnostics;
 use relax_ir::{AttrValue, ExprId};
 use relax_ops::{Effects, Fusion, Operand, Order, Relaid, Relayout, reshaped_runs};
 use relax_sym::Dim;
@@ -35,19 +38,38 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let mut edit = Edit::new(cx.module, &typing);
     let bodies: Vec<ExprId> = edit.m.global_bodies().iter().map(|b| b.1).collect();
     let mut users: FxHashMap<ExprId, u32> = FxHashMap::default();
+    // What element-wise operators alone use.
+    let mut goes_on: FxHashMap<ExprId, bool> = FxHashMap::default();
     for e in edit.m.post_order(bodies) {
-        edit.m
-            .for_each_child(e, |c| *users.entry(c).or_default() += 1);
+        let element_wise = (edit.callee(e)).is_some_and(|c| is_element_wise(c.1.fusion));
+        edit.m.for_each_child(e, |c| {
+            *users.entry(c).or_default() += 1;
+            *goes_on.entry(c).or_insert(true) &= element_wise;
+        });
     }
     let mut count = 0;
     edit.rewrite(|edit, old, node| {
-        let alone = !shared(edit, old, &users);
-        let new = joined(edit, node).or_else(|| sunk(edit, node, alone, DEPTH));
+        // A copy of wider elements takes longer: what makes these only passes one with what follows it.
+        let ends = goes_on.get(&old) != Some(&true);
+        let alone = !shared(edit, old, &users) && !(ends && widens(edit, old));
+        let new = joined(edit, node).or_else(|| sunk(edit, node, alone));
         count += u64::from(new.is_some());
         new.unwrap_or(node)
     });
     cx.count("reshapes moved", count);
     Ok(())
+}
+
+/// Returns whether an operator computes each element from those at its place.
+fn is_element_wise(fusion: Fusion) -> bool {
+    matches!(fusion, Fusion::Elementwise | Fusion::Broadcast)
+}
+
+/// Returns whether a call's elements have more bytes than those of its first operand.
+fn widens(edit: &Edit<'_>, call: ExprId) -> bool {
+    let size = |e| edit.dtype(e).map_or(0, |dtype| dtype.size());
+    let first = edit.callee(call).and_then(|c| c.2.first().copied());
+    first.is_some_and(|first| size(call) > size(first))
 }
 
 /// Returns whether anything between a call and the product before its first operand has other users.
@@ -79,8 +101,54 @@ enum How {
 /// Where numbers along an axis lie before it is reshaped, moved or cut.
 struct Before {
     axis: usize,
-    /// How often each number is repeated, and all of them then, where the axis is a part of one.
-    repeats: [i64; 2],
+    /// How each number becomes several, where the axis is a part of one, in this order.
+    spreads: Vec<Spread>,
+}
+
+/// Numbers along some parts of an axis become numbers along all of it.
+struct Spread {
+    /// The parts with their extents, and whether the numbers have each.
+    parts: Vec<(i64, bool)>,
+}
+
+impl Spread {
+    /// Emits it for a vector.
+    fn of(&self, edit: &mut Edit<'_>, mut all: ExprId, at: ExprId) -> ExprId {
+        let span = edit.m.span(at);
+        let product = |parts: &[(i64, bool)]| parts.iter().map(|p| p.0).product::<i64>();
+        let mut own = self.parts.iter().enumerate().filter(|p| p.1.1);
+        if let (Some((k, _)), None) = (own.next(), own.next()) {
+            let (times, each) = (product(&self.parts[..k]), product(&self.parts[k + 1..]));
+            if each > 1 {
+                let given = [("repeats", each), ("axis", 0)];
+                let given = given.map(|(name, n)| (name, AttrValue::Int(n)));
+                all = edit.call("repeat", &[all], &given, span);
+            }
+            if times > 1 {
+                all = edit.call("tile", &[all], &[("reps", AttrValue::ints(&[times]))], span);
+            }
+            return all;
+        }
+        let ones = self.parts.iter().map(|&(n, own)| if own { n } else { 1 });
+        let (ones, whole): (Vec<i64>, Vec<i64>) =
+            (ones.collect(), self.parts.iter().map(|p| p.0).collect());
+        let reshape = |edit: &mut Edit<'_>, x, extents: &[i64]| {
+            edit.call(
+                "reshape",
+                &[x],
+                &[("newshape", AttrValue::ints(extents))],
+                span,
+            )
+        };
+        all = reshape(edit, all, &ones);
+        all = edit.call(
+            "broadcast_to",
+            &[all],
+            &[("shape", AttrValue::ints(&whole))],
+            span,
+        );
+        reshape(edit, all, &[product(&self.parts)])
+    }
 }
 
 /// A value whose elements are those of another, of known dimensions.
@@ -122,43 +190,44 @@ impl Moved {
         Moved::of(edit, e).filter(|m| matches!(m.how, How::Reshaped))
     }
 
-    /// Returns where numbers along an axis lie before.
-    fn before(&self, axis: usize) -> Option<Before> {
-        let at = |axis| {
-            let repeats = [1; 2];
-            Some(Before { axis, repeats })
-        };
+    /// Returns where numbers along some axes, the last one's beside each other, lie before; what they
+    /// become on the way is added to `spreads`.
+    fn before(&self, axes: &[usize], spreads: &mut Vec<Spread>) -> Option<Vec<usize>> {
         match &self.how {
-            How::Turned(axes) => at(*axes.get(axis)?),
-            How::Cut(whole) => whole.get(axis)?.then(|| at(axis))?,
+            How::Turned(order) => axes.iter().map(|&a| order.get(a).copied()).collect(),
+            How::Cut(whole) => {
+                let all = axes.iter().all(|&a| whole.get(a) == Some(&true));
+                all.then(|| axes.to_vec())
+            }
             How::Reshaped => {
                 let runs = reshaped_runs(&self.old, &self.new)?;
-                let (mut from, to) = runs.into_iter().find(|run| run.1.contains(&axis))?;
-                if self.new[axis] == Dim::ONE {
-                    return None;
+                let mut found = Vec::new();
+                let mut left = axes;
+                while let Some(first) = left.first() {
+                    let (from, to) = runs.iter().find(|run| run.1.contains(first))?;
+                    let here = left.iter().take_while(|a| to.contains(a)).count();
+                    let (mine, rest) = left.split_at(here);
+                    let long: Vec<usize> =
+                        from.clone().filter(|&a| self.old[a] != Dim::ONE).collect();
+                    let others = to
+                        .clone()
+                        .any(|a| !mine.contains(&a) && self.new[a] != Dim::ONE);
+                    let one = mine.iter().any(|&a| self.new[a] == Dim::ONE);
+                    if one || !mine.is_sorted() || rest.iter().any(|a| to.contains(a)) {
+                        return None;
+                    }
+                    if others && (here < axes.len() || long.len() != 1) {
+                        return None;
+                    }
+                    if others {
+                        let part = |a: usize| Some((self.new[a].as_const()?, mine.contains(&a)));
+                        let parts = to.clone().map(part).collect::<Option<_>>()?;
+                        spreads.push(Spread { parts });
+                    }
+                    found.extend(long);
+                    left = rest;
                 }
-                let from = from
-                    .clone()
-                    .find(|&a| self.old[a] == self.new[axis])
-                    .or_else(|| {
-                        let long = from.by_ref().filter(|&a| self.old[a] != Dim::ONE);
-                        let long: Vec<usize> = long.collect();
-                        (long.len() == 1).then(|| long[0])
-                    })?;
-                let product = |dims: &[Dim]| {
-                    let dims = dims.iter().map(Dim::as_const);
-                    dims.product::<Option<i64>>()
-                };
-                let all = self.old[from].as_const() == product(&self.new[to.clone()]);
-                let whole = self.old[from] == self.new[axis];
-                let repeats = [
-                    product(&self.new[axis + 1..to.end])?,
-                    product(&self.new[to.start..axis])?,
-                ];
-                (all || whole && repeats == [1; 2]).then_some(Before {
-                    axis: from,
-                    repeats,
-                })
+                Some(found)
             }
         }
     }
@@ -166,7 +235,7 @@ impl Moved {
     /// Makes a tensor that is broadcast against the value after of one that is so against the value
     /// before: by a reshaping, which costs nothing. `None` where that would change the order of its
     /// elements, or it is broadcast along a part of an axis.
-    fn spread_before(&self, edit: &mut Edit<'_>, e: ExprId, span: Span) -> Option<ExprId> {
+    fn spread_before(&self, edit: &mut Edit<'_>, e: ExprId, at: ExprId) -> Option<ExprId> {
         if Moved::of(edit, e).is_some_and(|other| other.alike(edit, self)) {
             return None;
         }
@@ -182,7 +251,7 @@ impl Moved {
                         old[from.clone()].clone_from_slice(&self.old[from]);
                     } else if dims[to].iter().any(|d| *d != Dim::ONE) {
                         let place = dims.iter().position(|d| *d != Dim::ONE)?;
-                        return (long == 1).then(|| self.repeated_before(edit, e, place, span))?;
+                        return (long == 1).then(|| self.repeated_before(edit, e, place, at))?;
                     }
                 }
             }
@@ -206,7 +275,10 @@ impl Moved {
         if old == given {
             return Some(e);
         }
-        let extents = AttrValue::array(old.into_iter().map(AttrValue::dim));
+        let (extents, span) = (
+            AttrValue::array(old.into_iter().map(AttrValue::dim)),
+            edit.m.span(at),
+        );
         Some(edit.call("reshape", &[e], &[("newshape", extents)], span))
     }
 
@@ -217,13 +289,18 @@ impl Moved {
         edit: &mut Edit<'_>,
         e: ExprId,
         axis: usize,
-        span: Span,
+        at: ExprId,
     ) -> Option<ExprId> {
-        let n = self.new[axis].as_const()?;
-        let Before { axis, repeats } = self.before(axis)?;
+        let (n, span) = (self.new[axis].as_const()?, edit.m.span(at));
+        let mut spreads = Vec::new();
+        let [axis] = self.before(&[axis], &mut spreads)?[..] else {
+            return None;
+        };
         let line = [("newshape", AttrValue::ints(&[n]))];
         let mut all = edit.call("reshape", &[e], &line, span);
-        all = repeated(edit, all, repeats, span);
+        for spread in spreads {
+            all = spread.of(edit, all, at);
+        }
         let mut old = vec![Dim::ONE; self.old.len() - axis];
         old[0] = self.old[axis].clone();
         let extents = AttrValue::array(old.into_iter().map(AttrValue::dim));
@@ -320,7 +397,7 @@ fn follows_product(edit: &Edit<'_>, e: ExprId) -> bool {
         match def.fusion {
             Fusion::OutElementwise => return true,
             // The first operand is the next one.
-            Fusion::Elementwise | Fusion::Broadcast => open.extend(args.iter().rev()),
+            fusion if is_element_wise(fusion) => open.extend(args.iter().rev()),
             _ => open.extend(Moved::of(edit, e).map(|moved| moved.from)),
         }
     }
@@ -329,97 +406,114 @@ fn follows_product(edit: &Edit<'_>, e: ExprId) -> bool {
 
 /// Moves the result of an element-wise operator instead of its operands, behind as many operators that
 /// move elements as are before it. Those that copy are passed where the operator `alone` uses them.
-fn sunk(edit: &mut Edit<'_>, node: ExprId, alone: bool, depth: usize) -> Option<ExprId> {
+fn sunk(edit: &mut Edit<'_>, node: ExprId, alone: bool) -> Option<ExprId> {
     let call = edit.op_call(node)?;
     // What works in any order of axes asks for no places.
-    let element_wise = matches!(call.def.fusion, Fusion::Elementwise | Fusion::Broadcast)
-        && call.def.layout_rule().is_some();
+    let element_wise = is_element_wise(call.def.fusion) && call.def.layout_rule().is_some();
     if !element_wise || call.def.effects != Effects::Pure {
         return None;
     }
     let dims = edit.dims(node)?;
-    let (at, first) = (call.args.iter().enumerate()).find_map(|(i, &arg)| {
-        let moved = Moved::of(edit, arg)?;
-        let reshaped = matches!(moved.how, How::Reshaped);
-        // What is copied is so where the first operand comes from.
-        let fits = dims == moved.new && (reshaped || alone && i == 0);
-        (fits && follows_product(edit, moved.from)).then_some((i, moved))
-    })?;
-    let new = before(edit, node, &call, (at, &first))?;
-    if edit.dims(new)? != first.old {
-        return None;
-    }
-    let deeper = match depth {
-        0 => None,
-        _ => sunk(edit, new, alone, depth - 1),
+    // What is copied is so where the first operand comes from.
+    let passed = |edit: &Edit<'_>, e: ExprId, at: usize| {
+        let moved = Moved::of(edit, e)?;
+        let fits = matches!(moved.how, How::Reshaped) || alone && at == 0;
+        (fits && follows_product(edit, moved.from)).then_some(moved)
     };
-    Some(first.again(edit, deeper.unwrap_or(new), node))
+    let (at, first) = (call.args.iter().enumerate())
+        .find_map(|(at, &arg)| Some((at, passed(edit, arg, at)?)).filter(|m| m.1.new == dims))?;
+    let mut moves = vec![first];
+    while moves.len() < DEPTH
+        && let Some(moved) = passed(edit, moves[moves.len() - 1].from, at)
+    {
+        moves.push(moved);
+    }
+    let (count, mut new) = (1..=moves.len()).rev().find_map(|count| {
+        let new = before(edit, node, &call, (at, &moves[..count]))?;
+        (edit.dims(new)? == moves[count - 1].old).then_some((count, new))
+    })?;
+    for moved in moves[..count].iter().rev() {
+        new = moved.again(edit, new, node);
+    }
+    Some(new)
 }
 
-/// Repeats each number of a vector, and all of them then.
-fn repeated(edit: &mut Edit<'_>, mut all: ExprId, [each, times]: [i64; 2], span: Span) -> ExprId {
-    if each > 1 {
-        let given = [("repeats", each), ("axis", 0)];
-        let given = given.map(|(name, n)| (name, AttrValue::Int(n)));
-        all = edit.call("repeat", &[all], &given, span);
-    }
-    if times > 1 {
-        all = edit.call("tile", &[all], &[("reps", AttrValue::ints(&[times]))], span);
-    }
-    all
-}
-
-/// Calls an element-wise operator on what was moved, which is its operand `at`.
+/// Calls an element-wise operator on what was moved, the last time first; that is its operand `at`.
 fn before(
     edit: &mut Edit<'_>,
     node: ExprId,
     call: &OpCall,
-    (at, first): (usize, &Moved),
+    (at, moves): (usize, &[Moved]),
 ) -> Option<ExprId> {
     let span = edit.m.span(node);
+    let (first, last) = (moves.first()?, moves.last()?);
     let given = edit.attr(call, "axis").as_int();
     let rank = first.new.len() as i64;
     let axis = |axis: i64| usize::try_from(if axis < 0 { axis + rank } else { axis }).ok();
     let place = given.map_or(first.new.len().checked_sub(1), axis);
-    let before = place
-        .filter(|&a| a < first.new.len())
-        .and_then(|a| first.before(a));
+    let before = place.filter(|&a| a < first.new.len()).and_then(|a| {
+        let (mut axes, mut spreads) = (vec![a], Vec::new());
+        for moved in moves {
+            axes = moved.before(&axes, &mut spreads)?;
+        }
+        let [axis] = axes[..] else { return None };
+        Some(Before { axis, spreads })
+    });
     // An axis is that of the first operand.
     if at > 0 && given.is_some() {
         return None;
     }
     let mut args = Vec::new();
-    let mut vectors = false;
+    let mut vectors = Vec::new();
     for (i, &arg) in call.args.iter().enumerate() {
         if i == at {
-            args.push(first.from);
+            args.push(last.from);
             continue;
         }
         if given.is_none()
-            && let Some(spread) = first.spread_before(edit, arg, span)
+            && let Some(spread) =
+                (moves.iter()).try_fold(arg, |e, moved| moved.spread_before(edit, e, node))
         {
             args.push(spread);
             continue;
         }
-        let alike = Moved::of(edit, arg).filter(|other| other.alike(edit, first));
         let dims = edit.dims(arg)?;
-        args.push(match (alike, &dims[..]) {
+        args.push(match (alike(edit, arg, moves), &dims[..]) {
             (_, []) => arg,
-            (Some(other), _) => other.from,
+            (Some(other), _) => other,
             (None, [n]) if Some(n) == place.and_then(|a| first.new.get(a)) => {
-                vectors = true;
-                repeated(edit, arg, before.as_ref()?.repeats, span)
+                vectors.push(args.len());
+                arg
             }
             _ => return None,
         });
     }
     let mut attrs = edit.m.attrs(call.attrs).clone();
-    match (before, given) {
+    match (&before, given) {
         (Some(before), Some(_)) => attrs.set("axis", AttrValue::Int(before.axis as i64)),
-        (_, None) if !vectors => {}
+        // Any, where nothing has numbers along it.
+        (None, Some(_)) if vectors.is_empty() => {
+            attrs.set("axis", AttrValue::Int(last.old.len() as i64 - 1));
+        }
+        (_, None) if vectors.is_empty() => {}
         // Without an axis, one of two operands has numbers of the last one.
-        (Some(before), None) if args.len() == 2 && before.axis + 1 == first.old.len() => {}
+        (Some(before), None) if args.len() == 2 && before.axis + 1 == last.old.len() => {}
         _ => return None,
     }
+    for k in vectors {
+        for spread in before.iter().flat_map(|before| &before.spreads) {
+            args[k] = spread.of(edit, args[k], node);
+        }
+    }
     Some(edit.recall(call, &args, attrs, span))
+}
+
+/// Returns what became a value by the same moves, if it did.
+fn alike(edit: &Edit<'_>, mut e: ExprId, moves: &[Moved]) -> Option<ExprId> {
+    for moved in moves {
+        e = Moved::of(edit, e)
+            .filter(|other| other.alike(edit, moved))?
+            .from;
+    }
+    Some(e)
 }

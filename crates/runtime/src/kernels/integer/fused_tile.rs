@@ -98,9 +98,10 @@ unsafe fn window<S: Wide>(t: &Tile<'_>, at: *const u8) -> i32 {
 }
 
 /// The sums of `R` pixels from pixel `first` on by `V` vectors of channels from channel `from` on.
-/// They stay in registers until they are stored; on the quick way, until they are results.
+/// They stay in registers until they are stored; on the quick way, until they are results. Data is
+/// unsigned unless it may be flipped.
 #[inline(always)]
-unsafe fn sums<S: Wide, const R: usize, const V: usize, const PICK: bool>(
+unsafe fn sums<S: Wide, const R: usize, const V: usize, const PICK: bool, const FLIP: bool>(
     t: &Tile<'_>,
     (first, from): (usize, usize),
     starts: Starts,
@@ -153,7 +154,10 @@ unsafe fn sums<S: Wide, const R: usize, const V: usize, const PICK: bool>(
                     continue;
                 }
                 for i in 0..R {
-                    let x = S::splat(line[i].add(4 * q)).xor(flip);
+                    let mut x = S::splat(line[i].add(4 * q));
+                    if FLIP {
+                        x = x.xor(flip);
+                    }
                     for v in 0..V {
                         sums[i][v] = sums[i][v].dot(x, w[v]);
                     }
@@ -167,20 +171,26 @@ unsafe fn sums<S: Wide, const R: usize, const V: usize, const PICK: bool>(
                 factor[v] = S::load(factors.as_ptr().add(from + v * S::LANES).cast());
             }
             let count = (t.wide - from).min(V * S::LANES);
-            // Four pixels of few channels fill a vector of bytes. Pixels that are not wanted are copies:
-            // they have the same results at the same place.
-            let together = if S::LANES == 16 && V == 1 { 4 } else { 1 };
-            for group in 0..R / together {
-                let mut parts = [S::zero(); 4];
+            // Several pixels of few channels fill a vector of bytes. Pixels that are not wanted are
+            // copies: they have the same results at the same place.
+            let most = match (S::LANES, V) {
+                (8 | 16, 1) => 4,
+                (8, 2) => 2,
+                _ => 1,
+            };
+            for group in 0..R.div_ceil(most) {
+                let (begin, mut parts) = (group * most, [S::zero(); 4]);
+                let together = most.min(R - begin);
                 for i in 0..together {
                     for v in 0..V {
-                        parts[i * V + v] = sums[group * together + i][v].steps(factor[v]);
+                        parts[i * V + v] = sums[begin + i][v].steps(factor[v]);
                     }
                 }
                 let bytes = S::bytes(parts, quick).in_order();
-                let to = |i: usize| t.pixels[first + group * together + i].1.add(from);
+                let to = |i: usize| t.pixels[first + begin + i].1.add(from);
                 match together {
                     4 => bytes.store_parts([0, 1, 2, 3].map(to), count),
+                    2 => bytes.store_halves([0, 1].map(to), count),
                     _ => bytes.store_some(to(0), count),
                 }
             }
@@ -224,34 +234,49 @@ pub(super) unsafe fn tile<S: Ends>(t: &Tile<'_>) {
         match (S::LANES, t.wide, t.picks.is_some()) {
             (16, wide, true) => {
                 for from in (0..wide).step_by(16) {
-                    sums::<S, PIXELS, 1, true>(t, (0, from), starts, &mut all);
+                    sums::<S, PIXELS, 1, true, true>(t, (0, from), starts, &mut all);
                 }
             }
             // A row alone is limited by the weight, which is read once.
-            (16, 49.., _) if t.high == 1 => sums::<S, 1, 4, false>(t, (0, 0), starts, &mut all),
-            (16, 49.., _) if t.high <= 4 => sums::<S, 4, 4, false>(t, (0, 0), starts, &mut all),
-            (16, 49.., _) => sums::<S, 6, 4, false>(t, (0, 0), starts, &mut all),
-            (16, 33..=48, _) => sums::<S, 6, 3, false>(t, (0, 0), starts, &mut all),
-            (16, 17..=32, _) => sums::<S, 6, 2, false>(t, (0, 0), starts, &mut all),
-            (16, _, _) => sums::<S, PIXELS, 1, false>(t, (0, 0), starts, &mut all),
+            (16, 49.., _) if t.high == 1 => {
+                sums::<S, 1, 4, false, true>(t, (0, 0), starts, &mut all)
+            }
+            (16, 49.., _) if t.high <= 4 => {
+                sums::<S, 4, 4, false, true>(t, (0, 0), starts, &mut all)
+            }
+            (16, 49.., _) => sums::<S, 6, 4, false, true>(t, (0, 0), starts, &mut all),
+            (16, 33..=48, _) => sums::<S, 6, 3, false, true>(t, (0, 0), starts, &mut all),
+            (16, 17..=32, _) => sums::<S, 6, 2, false, true>(t, (0, 0), starts, &mut all),
+            (16, _, _) => sums::<S, PIXELS, 1, false, true>(t, (0, 0), starts, &mut all),
             (8, wide, picked) => {
+                let flips = t.flip[0] != 0;
                 for from in (0..wide).step_by(16) {
+                    // A vector of channels is enough.
+                    let narrow = !picked && wide - from <= 8;
                     let mut first = 0;
                     while first < t.high {
-                        match (picked, t.high - first) {
-                            (true, _) => {
-                                sums::<S, 3, 2, true>(t, (first, from), starts, &mut all);
-                                first += 3;
+                        first += match (picked, narrow, t.high - first) {
+                            (true, ..) => {
+                                sums::<S, 3, 2, true, true>(t, (first, from), starts, &mut all);
+                                3
                             }
-                            (false, 4..) => {
-                                sums::<S, 4, 2, false>(t, (first, from), starts, &mut all);
-                                first += 4;
+                            (_, true, _) => {
+                                sums::<S, 4, 1, false, true>(t, (first, from), starts, &mut all);
+                                4
                             }
-                            (false, _) => {
-                                sums::<S, 3, 2, false>(t, (first, from), starts, &mut all);
-                                first += 3;
+                            (.., 4..) if !flips => {
+                                sums::<S, 4, 2, false, false>(t, (first, from), starts, &mut all);
+                                4
                             }
-                        }
+                            (.., 4..) => {
+                                sums::<S, 4, 2, false, true>(t, (first, from), starts, &mut all);
+                                4
+                            }
+                            _ => {
+                                sums::<S, 3, 2, false, true>(t, (first, from), starts, &mut all);
+                                3
+                            }
+                        };
                     }
                 }
             }
@@ -259,8 +284,10 @@ pub(super) unsafe fn tile<S: Ends>(t: &Tile<'_>) {
                 for from in (0..wide).step_by(lanes) {
                     for first in 0..t.high {
                         match picked {
-                            true => sums::<S, 1, 1, true>(t, (first, from), starts, &mut all),
-                            false => sums::<S, 1, 1, false>(t, (first, from), starts, &mut all),
+                            true => sums::<S, 1, 1, true, true>(t, (first, from), starts, &mut all),
+                            false => {
+                                sums::<S, 1, 1, false, true>(t, (first, from), starts, &mut all)
+                            }
                         }
                     }
                 }
