@@ -171,6 +171,10 @@ impl Moved {
             return None;
         }
         let given = edit.dims(e)?;
+        // A whole tensor is worth that where the product itself can add it.
+        if given == self.new && !follows_product(edit, self.from, false) {
+            return None;
+        }
         let mut dims = vec![Dim::ONE; self.new.len().checked_sub(given.len())?];
         dims.extend(given.iter().cloned());
         let mut old = vec![Dim::ONE; self.old.len()];
@@ -206,6 +210,11 @@ impl Moved {
         if old == given {
             return Some(e);
         }
+        let e = match Moved::reshaped(edit, e) {
+            Some(inner) if inner.old == old => return Some(inner.from),
+            Some(inner) => inner.from,
+            None => e,
+        };
         let extents = AttrValue::array(old.into_iter().map(AttrValue::dim));
         Some(edit.call("reshape", &[e], &[("newshape", extents)], span))
     }
@@ -306,9 +315,9 @@ fn joined(edit: &mut Edit<'_>, node: ExprId) -> Option<ExprId> {
     })
 }
 
-/// Returns whether element-wise operators, and such that move elements, alone are between a value and
-/// a product before it.
-fn follows_product(edit: &Edit<'_>, e: ExprId) -> bool {
+/// Returns whether element-wise operators, reshapes, and such that move or cut axes where they are
+/// `copied`, alone are between a value and a product before it.
+fn follows_product(edit: &Edit<'_>, e: ExprId, copied: bool) -> bool {
     let mut open = vec![e];
     for _ in 0..DEPTH {
         let Some(e) = open.pop() else {
@@ -321,7 +330,10 @@ fn follows_product(edit: &Edit<'_>, e: ExprId) -> bool {
             Fusion::OutElementwise => return true,
             // The first operand is the next one.
             Fusion::Elementwise | Fusion::Broadcast => open.extend(args.iter().rev()),
-            _ => open.extend(Moved::of(edit, e).map(|moved| moved.from)),
+            _ => {
+                let fits = |m: &Moved| copied || matches!(m.how, How::Reshaped);
+                open.extend(Moved::of(edit, e).filter(fits).map(|moved| moved.from));
+            }
         }
     }
     false
@@ -343,7 +355,7 @@ fn sunk(edit: &mut Edit<'_>, node: ExprId, alone: bool, depth: usize) -> Option<
         let reshaped = matches!(moved.how, How::Reshaped);
         // What is copied is so where the first operand comes from.
         let fits = dims == moved.new && (reshaped || alone && i == 0);
-        (fits && follows_product(edit, moved.from)).then_some((i, moved))
+        (fits && follows_product(edit, moved.from, true)).then_some((i, moved))
     })?;
     let new = before(edit, node, &call, (at, &first))?;
     if edit.dims(new)? != first.old {
