@@ -240,6 +240,10 @@ impl Moved {
             return None;
         }
         let given = edit.dims(e)?;
+        // A whole tensor is worth that where the product itself can add it.
+        if given == self.new && !follows_product(edit, self.from, false) {
+            return None;
+        }
         let mut dims = vec![Dim::ONE; self.new.len().checked_sub(given.len())?];
         dims.extend(given.iter().cloned());
         let mut old = vec![Dim::ONE; self.old.len()];
@@ -275,6 +279,11 @@ impl Moved {
         if old == given {
             return Some(e);
         }
+        let e = match Moved::reshaped(edit, e) {
+            Some(inner) if inner.old == old => return Some(inner.from),
+            Some(inner) => inner.from,
+            None => e,
+        };
         let (extents, span) = (
             AttrValue::array(old.into_iter().map(AttrValue::dim)),
             edit.m.span(at),
@@ -383,9 +392,9 @@ fn joined(edit: &mut Edit<'_>, node: ExprId) -> Option<ExprId> {
     })
 }
 
-/// Returns whether element-wise operators, and such that move elements, alone are between a value and
-/// a product before it.
-fn follows_product(edit: &Edit<'_>, e: ExprId) -> bool {
+/// Returns whether element-wise operators, reshapes, and such that move or cut axes where they are
+/// `copied`, alone are between a value and a product before it.
+fn follows_product(edit: &Edit<'_>, e: ExprId, copied: bool) -> bool {
     let mut open = vec![e];
     for _ in 0..DEPTH {
         let Some(e) = open.pop() else {
@@ -398,7 +407,10 @@ fn follows_product(edit: &Edit<'_>, e: ExprId) -> bool {
             Fusion::OutElementwise => return true,
             // The first operand is the next one.
             fusion if is_element_wise(fusion) => open.extend(args.iter().rev()),
-            _ => open.extend(Moved::of(edit, e).map(|moved| moved.from)),
+            _ => {
+                let fits = |m: &Moved| copied || matches!(m.how, How::Reshaped);
+                open.extend(Moved::of(edit, e).filter(fits).map(|moved| moved.from));
+            }
         }
     }
     false
@@ -418,7 +430,7 @@ fn sunk(edit: &mut Edit<'_>, node: ExprId, alone: bool) -> Option<ExprId> {
     let passed = |edit: &Edit<'_>, e: ExprId, at: usize| {
         let moved = Moved::of(edit, e)?;
         let fits = matches!(moved.how, How::Reshaped) || alone && at == 0;
-        (fits && follows_product(edit, moved.from)).then_some(moved)
+        (fits && follows_product(edit, moved.from, true)).then_some(moved)
     };
     let (at, first) = (call.args.iter().enumerate())
         .find_map(|(at, &arg)| Some((at, passed(edit, arg, at)?)).filter(|m| m.1.new == dims))?;
