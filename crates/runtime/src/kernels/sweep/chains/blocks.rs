@@ -86,11 +86,12 @@ pub unsafe fn chained<S: Narrowing>(
             }
             // SAFETY: operands and result have these elements, and slots room for a block.
             unsafe { blocks.run::<S>(all, from, (count, count)) };
+            from += count;
             // The first part is the longest.
-            if from == 0 {
+            if from == count && from < whole && all.len() > blocks.flow.again.count_ones() as usize
+            {
                 all = blocks.steps(&mut steps, blocks.flow.again, (sources, moving), to);
             }
-            from += count;
         }
     }
     let count = n - whole;
