@@ -51,7 +51,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     edit.rewrite(|edit, old, node| {
         // A copy of wider elements takes longer: what makes these only passes one with what follows it.
         let ends = goes_on.get(&old) != Some(&true);
-        let alone = !shared(edit, old, &users) && !(ends && widens(edit, old));
+        let alone = !(shared(edit, old, &users) || ends && widens(edit, old));
         let new = joined(edit, node).or_else(|| sunk(edit, node, alone));
         count += u64::from(new.is_some());
         new.unwrap_or(node)

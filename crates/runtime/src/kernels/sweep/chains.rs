@@ -39,16 +39,6 @@ impl Rounds {
     }
 }
 
-/// Which arguments of a step are what the step before it gave, which is in registers.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-enum Upper {
-    None,
-    First,
-    Second,
-    Both,
-}
-
 /// A step of a chain: its arguments and its result are values by their numbers, operands first.
 #[derive(Clone, Copy)]
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // Blocks read it.
@@ -60,11 +50,6 @@ struct Step {
     /// Invariant: numbers of values are below [`SLOTS`].
     args: [u8; 4],
     to: u8,
-    upper: Upper,
-    /// The values that it reads, a bit for each.
-    reads: u32,
-    /// No other step gives its value.
-    alone: bool,
 }
 
 /// Operations, of which the last one gives the result.
@@ -72,23 +57,6 @@ pub(super) struct Chain {
     /// Invariant: the first `count` are initialised.
     steps: [MaybeUninit<Step>; STEPS],
     count: usize,
-    /// Steps, a bit for each, that take what the one before them gave out of registers.
-    upper: u64,
-    /// Steps whose values are read by others than the one after them, or by that out of memory.
-    kept: u64,
-}
-
-/// The steps of a chain that are done for blocks after the first one, and how, a bit for each.
-#[derive(Clone, Copy)]
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // Blocks read it.
-struct Flow {
-    /// They are done for every block: what only reads numbers that are one for all elements is done
-    /// once.
-    again: u64,
-    /// They take what the step before gave out of registers.
-    upper: u64,
-    /// Their values are written to memory.
-    stored: u64,
 }
 
 /// The elements of an operand that a strip needs.
@@ -121,8 +89,6 @@ impl Chain {
         Self {
             steps: [const { MaybeUninit::uninit() }; STEPS],
             count: 0,
-            upper: 0,
-            kept: 0,
         }
     }
 
@@ -202,73 +168,26 @@ impl Chain {
             0 => Rounds::to(Some(p.out_kind)),
             _ => None,
         });
-        self.pass_on();
         Some(())
     }
 
-    /// How the steps are done where the values in `fixed`, a bit for each, are one number for all
-    /// elements.
+    /// The steps that are done for every block, a bit for each: what only reads numbers that are one
+    /// for all elements, those of the slots in `fixed` and what is made of them, is done once.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // Blocks ask for it.
-    fn flow(&self, mut fixed: u32) -> Flow {
+    fn again(&self, mut fixed: u32) -> u64 {
         let steps = self.steps();
         let last = steps.len().saturating_sub(1);
         let mut again = 0;
         for (k, step) in steps.iter().enumerate() {
-            match k < last && step.alone && step.reads & !fixed == 0 {
+            let is_fixed = |place: usize| fixed >> (step.args[place] % 32) & 1 == 1;
+            let mut reads = (0..4).filter(|&place| step.op.reads(place));
+            let once = steps.iter().filter(|s| s.to == step.to).count() == 1;
+            match k < last && once && reads.all(is_fixed) {
                 true => fixed |= 1 << (step.to % 32),
                 false => again |= 1 << k,
             }
         }
-        // Registers hold what the step before gave only if both are done.
-        let upper = self.upper & again & again << 1;
-        Flow {
-            again,
-            upper,
-            stored: self.kept | !(upper >> 1),
-        }
-    }
-
-    /// Finds out which values pass from a step to the next in registers.
-    fn pass_on(&mut self) {
-        (self.upper, self.kept) = (0, 0);
-        for k in 0..self.count {
-            let before = k.checked_sub(1).map(|k| self.steps()[k]);
-            let all = self.steps();
-            let step = &all[k];
-            let alone = all.iter().filter(|s| s.to == step.to).count() == 1;
-            let places = (0..4).filter(|&place| step.op.reads(place));
-            let reads = places.fold(0, |reads, place| reads | 1 << (step.args[place] % 32));
-            let upper = before.map_or(Upper::None, |before| step.takes(&before));
-            let step = &mut self.steps_mut()[k];
-            (step.alone, step.reads, step.upper) = (alone, reads, upper);
-            self.upper |= u64::from(upper != Upper::None) << k;
-        }
-        for k in 0..self.count {
-            self.kept |= u64::from(self.is_kept(k)) << k;
-        }
-    }
-
-    /// Returns whether a step's value is read by others than the one after it, or by that out of
-    /// memory.
-    fn is_kept(&self, k: usize) -> bool {
-        let to = self.steps()[k].to;
-        for (at, step) in self.steps().iter().enumerate().skip(k + 1) {
-            let passed = |place: usize| match step.upper {
-                _ if at != k + 1 => false,
-                Upper::None => false,
-                Upper::First => place == 0,
-                Upper::Second => place == 1,
-                Upper::Both => place < 2,
-            };
-            let mut reads = (0..4).filter(|&p| step.op.reads(p) && step.args[p] == to);
-            if reads.any(|place| !passed(place)) {
-                return true;
-            }
-            if step.to == to {
-                break;
-            }
-        }
-        false
+        again
     }
 
     /// Adds a step; there is room.
@@ -280,9 +199,6 @@ impl Chain {
             rounds,
             args,
             to,
-            upper: Upper::None,
-            reads: 0,
-            alone: false,
         });
         self.count += 1;
     }
@@ -313,24 +229,6 @@ impl Chain {
             if !needed {
                 self.steps_mut()[k].rounds = Rounds::Not;
             }
-        }
-    }
-}
-
-impl Step {
-    /// Returns which arguments are what a step gives, where the operation takes these in registers.
-    fn takes(&self, before: &Step) -> Upper {
-        let is = |place: usize| self.op.reads(place) && self.args[place] == before.to;
-        match self.op {
-            Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Min | Op::Max => match (is(0), is(1)) {
-                (true, true) => Upper::Both,
-                (true, false) => Upper::First,
-                (false, true) => Upper::Second,
-                (false, false) => Upper::None,
-            },
-            Op::MaxMin | Op::MinMax if is(0) && !is(1) && !is(2) => Upper::First,
-            Op::Copy | Op::Neg | Op::Abs | Op::Sqrt | Op::Floor if is(0) => Upper::First,
-            _ => Upper::None,
         }
     }
 }

@@ -1,13 +1,12 @@
-//! The blocks of a chain: each passes through all steps at once, a group of vectors after the other,
-//! in registers where a step reads what the one before it gave.
+//! The blocks of a chain: each passes through all steps at once.
 
-use super::{Chain, Flow, Rounds, SLOTS, STEPS, Source, Upper};
+use super::{Chain, Rounds, SLOTS, Source, Step};
 use crate::kernels::functions::over_f32;
 use crate::kernels::kinds::Kind;
-use crate::kernels::math::Math;
 use crate::kernels::narrowing::Narrowing;
 use crate::kernels::sweep::op::Op;
 use std::mem::MaybeUninit;
+use std::ptr::null;
 
 /// The most elements of a block: a function of so many takes little more than its arithmetic.
 const WIDE: usize = 256;
@@ -24,6 +23,9 @@ type Slot = [f32; WIDE + 16];
 #[repr(align(64))]
 struct Slots([Slot; SLOTS]);
 
+/// Where the values of a block are: in their slots, or where they lie.
+type Places = [*const f32; SLOTS];
+
 /// See [`super::Plan::run_chain`].
 #[inline(always)]
 pub unsafe fn chained<S: Narrowing>(
@@ -34,19 +36,21 @@ pub unsafe fn chained<S: Narrowing>(
     to: *mut u8,
 ) {
     let group = GROUP * S::LANES;
-    let functions = chain.steps().iter().any(|s| is_function(s.op));
-    let wide = if functions { WIDE } else { group };
     // What a step reads was written before.
     let mut room = MaybeUninit::<Slots>::uninit();
     // SAFETY: only the place of the numbers is asked for.
     let slots = unsafe { &raw mut (*room.as_mut_ptr()).0 }.cast::<Slot>();
+    let mut places: Places = [null(); SLOTS];
     // Values that are one number for all elements, a bit for each.
     let mut fixed = 0u32;
-    let first = n.min(wide).next_multiple_of(group);
-    for (slot, source) in sources.iter().enumerate().filter(|s| s.1.one) {
-        fixed |= 1 << slot;
-        // SAFETY: an operand that is one number has one element, and a slot room for a block.
-        unsafe {
+    let first = n.min(WIDE).next_multiple_of(group);
+    // SAFETY: an operand that is one number has one element.
+    unsafe {
+        for (slot, place) in places.iter_mut().enumerate() {
+            *place = slots.add(slot).cast();
+        }
+        for (slot, source) in sources.iter().enumerate().filter(|s| s.1.one) {
+            fixed |= 1 << slot;
             // All of them: a mask of places takes longer than to read as many.
             let x = S::splat(number(source));
             for i in (0..first).step_by(S::LANES) {
@@ -54,182 +58,86 @@ pub unsafe fn chained<S: Narrowing>(
             }
         }
     }
+    let steps = chain.steps();
+    let last = steps.len().saturating_sub(1);
     // All that is read and written is bfloat16, whose even and odd elements may lie apart: a
     // number is at the same place in all slots. Functions may choose how they compute by the numbers
     // that are in a vector together, which then are those of the reference.
-    let lies = || sources.iter().enumerate().filter(|s| !s.1.one);
-    let turns =
-        S::TURNS && kind == Kind::BF16 && lies().all(|s| s.1.kind == Kind::BF16) && !functions;
-    let blocks = Blocks {
-        chain,
-        flow: chain.flow(fixed),
-        slots,
-        functions,
-        turns,
-        kind,
-    };
-    let whole = n / group * group;
-    if whole > 0 {
-        let wanted = |s: &(usize, &Source)| s.1.kind == Kind::F32;
-        let moving = lies().filter(wanted).fold(0, |all, s| all | 1u32 << s.0);
-        let mut steps = [const { MaybeUninit::uninit() }; STEPS];
-        let mut all = blocks.steps(&mut steps, u64::MAX, (sources, moving), to);
-        let mut from = 0;
-        while from < whole {
-            let count = (whole - from).min(wide);
-            for (slot, source) in lies().filter(|s| s.1.kind != Kind::F32) {
-                // SAFETY: operands have `n` elements, and a slot room for a block.
-                unsafe {
-                    let lies = source.at.add(from * source.kind.size());
-                    read::<S>(turns, source.kind, lies, slots.add(slot).cast(), count);
-                }
-            }
-            // SAFETY: operands and result have these elements, and slots room for a block.
-            unsafe { blocks.run::<S>(all, from, (count, count)) };
-            // The first part is the longest.
-            if from == 0 {
-                all = blocks.steps(&mut steps, blocks.flow.again, (sources, moving), to);
-            }
-            from += count;
-        }
-    }
-    let count = n - whole;
-    if count == 0 {
-        return;
-    }
+    let mut lie = sources.iter().filter(|s| !s.one);
+    let turns = S::TURNS
+        && kind == Kind::BF16
+        && lie.all(|s| s.kind == Kind::BF16)
+        && !steps.iter().any(|s| is_function(s.op));
+    // The first part is the longest.
+    let again = chain.again(fixed);
     // Fewer elements than a group has are copied to lines of their own: the result may lie where an
     // operand does, so that none is computed twice.
     let mut line = [0u8; 4 * LINE];
-    for (slot, source) in lies() {
-        let size = source.kind.size();
-        // SAFETY: operands have `n` elements, of which less than a group are copied to the line.
-        unsafe {
-            let from = source.at.add(whole * size);
-            std::ptr::copy_nonoverlapping(from, line.as_mut_ptr(), count * size);
-            let to = slots.add(slot).cast();
-            read::<S>(turns, source.kind, line.as_ptr(), to, group);
+    let mut from = 0;
+    while from < n {
+        let left = n - from;
+        let count = if left < group {
+            left
+        } else {
+            left / group * group
         }
-    }
-    let done = if whole > 0 {
-        blocks.flow.again
-    } else {
-        u64::MAX
-    };
-    let mut steps = [const { MaybeUninit::uninit() }; STEPS];
-    let all = blocks.steps(&mut steps, done, (sources, 0), line.as_mut_ptr());
-    // SAFETY: slots have a group of numbers, and the result has room for what is copied.
-    unsafe {
-        blocks.run::<S>(all, 0, (count, group));
-        let size = kind.size();
-        std::ptr::copy_nonoverlapping(line.as_ptr(), to.add(whole * size), count * size);
-    }
-}
-
-/// How a chain passes over blocks.
-struct Blocks<'a> {
-    chain: &'a Chain,
-    flow: Flow,
-    slots: *mut Slot,
-    /// Some steps are functions.
-    functions: bool,
-    /// Even and odd elements lie apart.
-    turns: bool,
-    /// The elements of the result.
-    kind: Kind,
-}
-
-impl Blocks<'_> {
-    /// Writes the steps in `done`, a bit for each, with the places of their numbers: those of sources
-    /// in `moving`, a bit for each, where they lie, others in slots; the result's first element is at
-    /// `to`.
-    #[inline(always)]
-    fn steps<'s>(
-        &self,
-        room: &'s mut [MaybeUninit<Ready>; STEPS],
-        done: u64,
-        (sources, moving): (&[Source], u32),
-        to: *mut u8,
-    ) -> &'s [Ready] {
-        let steps = self.chain.steps();
-        let last = steps.len().saturating_sub(1);
-        // A number of a value is below [`SLOTS`].
-        let slot = |k: u8| {
-            self.slots
-                .wrapping_add(usize::from(k) % SLOTS)
-                .cast::<f32>()
-        };
-        let mut count = 0;
-        for (k, step) in steps.iter().enumerate().filter(|s| done >> s.0 & 1 == 1) {
-            let mut moves = [false; 4];
-            let mut args = step.args.map(|k| slot(k).cast_const());
-            for (place, &value) in step.args.iter().enumerate() {
-                if moving >> (value % 32) & 1 == 1 {
-                    moves[place] = true;
-                    args[place] = sources[usize::from(value)].at.cast();
+        .min(WIDE);
+        let whole = count.next_multiple_of(group);
+        // SAFETY: operands have `n` elements, of which a part is whole or copied to a line, and the
+        // result has room for as many.
+        unsafe {
+            for (slot, source) in sources.iter().enumerate().filter(|s| !s.1.one) {
+                let size = source.kind.size();
+                let mut lies = source.at.add(from * size);
+                if count < whole {
+                    let to = line.as_mut_ptr();
+                    std::ptr::copy_nonoverlapping(lies, to, count * size);
+                    lies = line.as_ptr();
+                } else if source.kind == Kind::F32 {
+                    places[slot] = lies.cast();
+                    continue;
                 }
+                places[slot] = slots.add(slot).cast();
+                read::<S>(turns, source.kind, lies, slots.add(slot).cast(), whole);
             }
-            let number = k != last || self.kind == Kind::F32;
-            room[count].write(Ready {
-                op: step.op,
-                math: step.math,
-                rounds: step.rounds,
-                upper: match self.flow.upper >> k & 1 {
-                    1 => step.upper,
-                    _ => Upper::None,
-                },
-                put: match (number, k == last || self.flow.stored >> k & 1 == 1) {
-                    (true, true) => Put::Number,
-                    (true, false) => Put::Nothing,
-                    (false, _) => Put::Element,
-                },
-                function: self.functions && is_function(step.op),
-                moves,
-                ends: k == last,
-                args,
-                own: slot(step.to),
-                to: if k == last { to } else { slot(step.to).cast() },
-            });
-            count += 1;
-        }
-        // SAFETY: so many were written, and `MaybeUninit` has the layout of what it holds.
-        unsafe { std::slice::from_raw_parts(room.as_ptr().cast(), count) }
-    }
-
-    /// Steps over a block from an element on, of whose `whole` numbers, which are whole groups, `count`
-    /// are wanted.
-    ///
-    /// # Safety
-    /// Operands and result have these elements.
-    #[inline(always)]
-    unsafe fn run<S: Narrowing>(
-        &self,
-        mut steps: &[Ready],
-        from: usize,
-        (count, whole): (usize, usize),
-    ) {
-        let group = GROUP * S::LANES;
-        // SAFETY: as the caller promises.
-        unsafe {
-            if !self.functions {
-                return through::<S>(steps, (from, 0), self.turns, self.kind);
-            }
-            // A function is of all elements of a block, so that steps before it are done first.
-            while let Some((here, rest)) = steps.split_first() {
-                if here.function {
-                    let [a, b, ..] = here.places((from, 0));
-                    over_f32(here.math, count, a, b, here.own);
+            let out = to.add(from * kind.size());
+            let last_to = if count < whole {
+                line.as_mut_ptr()
+            } else {
+                out
+            };
+            for (k, step) in steps.iter().enumerate() {
+                if from > 0 && again >> k & 1 == 0 {
+                    continue;
+                }
+                let slot = slots.add(usize::from(step.to) % SLOTS).cast::<f32>();
+                if is_function(step.op) {
+                    let [a, b, ..] = step.args.map(|k| places[usize::from(k) % SLOTS]);
+                    over_f32(step.math, count, a, b, slot);
                     for i in count..whole {
-                        *here.own.add(i) = 0.0;
+                        *slot.add(i) = 0.0;
                     }
                 }
-                let others = rest.iter().take_while(|step| !step.function).count();
-                let (now, later) = steps.split_at(1 + others);
-                for i in (0..whole).step_by(group) {
-                    through::<S>(now, (from + i, i), self.turns, self.kind);
+                let to = if k == last {
+                    (kind, last_to)
+                } else {
+                    (Kind::F32, slot.cast())
+                };
+                if to.0 == Kind::F32 && step.rounds == Rounds::Not && !is_function(step.op) {
+                    apply_all::<S>(step, &places, whole, to.1.cast());
+                    continue;
                 }
-                steps = later;
+                let size = to.0.size();
+                for i in (0..whole).step_by(group) {
+                    let to = (to.0, to.1.add(i * size));
+                    apply::<S>(turns, step, &places, i, slot.add(i), to);
+                }
+            }
+            if count < whole {
+                std::ptr::copy_nonoverlapping(line.as_ptr(), out, count * kind.size());
             }
         }
+        from += count;
     }
 }
 
@@ -382,189 +290,51 @@ macro_rules! operations {
     }};
 }
 
-/// What becomes of a step's result.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-enum Put {
-    /// The next step takes it out of registers.
-    Nothing,
-    Number,
-    /// It is written as an element of the chain's result.
-    Element,
-}
-
-/// A step of a block, with the places of its numbers.
-#[derive(Clone, Copy)]
-struct Ready {
-    op: Op,
-    math: Math,
-    rounds: Rounds,
-    upper: Upper,
-    put: Put,
-    function: bool,
-    /// Which arguments are read where they lie, not in a slot.
-    moves: [bool; 4],
-    /// It gives the chain's result.
-    ends: bool,
-    args: [*const f32; 4],
-    /// Its slot, where a function leaves its numbers.
-    own: *mut f32,
-    /// Where the first number or element is put.
-    to: *mut u8,
-}
-
-impl Ready {
-    /// Where an argument's numbers are of a group that is `at` elements from the chain's first, and
-    /// `first` from its block's.
-    #[inline(always)]
-    fn place(&self, k: usize, (at, first): (usize, usize)) -> *const f32 {
-        self.args[k].wrapping_add(if self.moves[k] { at } else { first })
-    }
-
-    /// The same of all arguments.
-    #[inline(always)]
-    fn places(&self, at: (usize, usize)) -> [*const f32; 4] {
-        [0, 1, 2, 3].map(|k| self.place(k, at))
-    }
-}
-
-/// Steps, none of which is a function but the first, on a group that is `at.0` elements from the chain's
-/// first and `at.1` from its block's; the result's even and odd elements are apart in registers where
-/// `turns` says so.
-///
-/// # Safety
-/// Operands and result have groups of numbers and elements there.
+/// One step on `n` numbers, which are whole groups: what it gives is neither rounded nor narrowed.
 #[inline(always)]
-#[allow(clippy::needless_range_loop)] // Indices keep the vectors in registers.
-unsafe fn through<S: Narrowing>(steps: &[Ready], at: (usize, usize), turns: bool, kind: Kind) {
-    // SAFETY: as the caller promises.
-    unsafe {
-        let mut y = [S::splat(0.0); GROUP];
-        for step in steps {
-            match step.upper {
-                Upper::None => apply(step, at, &mut y),
-                _ => go_on(step, at, &mut y),
-            }
-            round(step.rounds, &mut y);
-            let place = if step.ends { at.0 } else { at.1 };
-            match step.put {
-                Put::Nothing => {}
-                Put::Number => {
-                    let to = step.to.cast::<f32>().add(place);
-                    for v in 0..GROUP {
-                        y[v].store(to.add(v * S::LANES));
-                    }
-                }
-                Put::Element => write(turns, kind, &y, step.to.add(place * kind.size())),
-            }
-        }
-    }
-}
-
-/// Rounds numbers to a narrow float.
-#[inline(always)]
-#[allow(clippy::needless_range_loop)] // Indices keep the vectors in registers.
-unsafe fn round<S: Narrowing>(rounds: Rounds, y: &mut [S; GROUP]) {
-    // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
-    unsafe {
-        match rounds {
-            Rounds::Not => {}
-            Rounds::Half => {
-                for v in (0..GROUP).step_by(2) {
-                    [y[v], y[v + 1]] = S::rounded_two::<false>([y[v], y[v + 1]]);
-                }
-            }
-            Rounds::Brain => {
-                for v in (0..GROUP).step_by(2) {
-                    [y[v], y[v + 1]] = S::rounded_two::<true>([y[v], y[v + 1]]);
-                }
-            }
-        }
-    }
-}
-
-/// A step that takes what the one before it gave, `y`, out of registers, as [`Step::takes`] says.
-#[inline(always)]
-#[allow(clippy::needless_range_loop)] // Indices keep the vectors in registers.
-unsafe fn go_on<S: Narrowing>(step: &Ready, at: (usize, usize), y: &mut [S; GROUP]) {
-    macro_rules! at {
-        ($place:literal) => {
-            step.place($place, at)
+unsafe fn apply_all<S: Narrowing>(step: &Step, places: &Places, n: usize, to: *mut f32) {
+    let [a, b, c, d] = step.args.map(|k| places[usize::from(k) % SLOTS]);
+    macro_rules! each {
+        (@ $i:ident: $($x:ident of $from:ident),+ => $value:expr) => {
+            vectors!(n, |$i| {
+                $(let $x = S::load($from.add($i));)+
+                $value.store(to.add($i));
+            })
+        };
+        ($a:ident => $value:expr) => { each!(@ i: $a of a => $value) };
+        ($a:ident, $b:ident => $value:expr) => { each!(@ i: $a of a, $b of b => $value) };
+        ($a:ident, $b:ident, $c:ident => $value:expr) => {
+            each!(@ i: $a of a, $b of b, $c of c => $value)
+        };
+        ($a:ident, $b:ident, $c:ident, $d:ident => $value:expr) => {
+            each!(@ i: $a of a, $b of b, $c of c, $d of d => $value)
         };
     }
-    macro_rules! two {
-        ($op:ident) => {
-            match step.upper {
-                Upper::Second => {
-                    let a = at!(0);
-                    for v in 0..GROUP {
-                        y[v] = S::load(a.add(v * S::LANES)).$op(y[v]);
-                    }
-                }
-                Upper::Both => {
-                    for v in 0..GROUP {
-                        y[v] = y[v].$op(y[v]);
-                    }
-                }
-                _ => {
-                    let b = at!(1);
-                    for v in 0..GROUP {
-                        y[v] = y[v].$op(S::load(b.add(v * S::LANES)));
-                    }
-                }
-            }
-        };
-    }
-    macro_rules! three {
-        ($one:ident, $other:ident) => {{
-            let (b, c) = (at!(1), at!(2));
-            for v in 0..GROUP {
-                let (b, c) = (S::load(b.add(v * S::LANES)), S::load(c.add(v * S::LANES)));
-                y[v] = y[v].$one(b).$other(c);
-            }
-        }};
-    }
-    macro_rules! one {
-        ($x:ident => $value:expr) => {
-            for v in 0..GROUP {
-                let $x = y[v];
-                y[v] = $value;
-            }
-        };
-    }
-    // SAFETY: arithmetic of vectors, whose instruction set the callers enable; operands have groups of
-    // elements.
-    unsafe {
-        match step.op {
-            Op::Add => two!(add),
-            Op::Sub => two!(sub),
-            Op::Mul => two!(mul),
-            Op::Div => two!(div),
-            Op::Min => two!(min),
-            Op::Max => two!(max),
-            Op::MaxMin => three!(max, min),
-            Op::MinMax => three!(min, max),
-            Op::Neg => one!(x => S::splat(-0.0).sub(x)),
-            Op::Abs => one!(x => x.abs()),
-            Op::Sqrt => one!(x => x.sqrt()),
-            Op::Floor => one!(x => x.floor()),
-            // A copy.
-            _ => {}
-        }
-    }
+    // SAFETY: arithmetic of vectors, whose instruction set the callers enable; operands and result
+    // have `n` numbers.
+    unsafe { operations!(step, each, {}) }
 }
 
-/// One step on a group of numbers from one on, which lie at their places, neither rounded nor
-/// narrowed; of a function, the numbers in the step's own slot.
+/// One step on a group of numbers from one on, which lie at their places: what it gives is written as
+/// elements of a type, whose even and odd ones `turns` says to lie apart. Of a function, the numbers in
+/// the step's own slot are rounded and written.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the vectors in registers.
-unsafe fn apply<S: Narrowing>(step: &Ready, at: (usize, usize), y: &mut [S; GROUP]) {
+unsafe fn apply<S: Narrowing>(
+    turns: bool,
+    step: &Step,
+    places: &Places,
+    first: usize,
+    own: *const f32,
+    (kind, to): (Kind, *mut u8),
+) {
     // SAFETY: arithmetic of vectors, whose instruction set the callers enable; operands and result
     // have groups of elements.
     unsafe {
+        let mut y = [S::splat(0.0); GROUP];
         macro_rules! each {
             ($($x:ident of $place:literal),+ => $value:expr) => {{
-                $(let $x = step.place($place, at);)+
+                $(let $x = places[usize::from(step.args[$place]) % SLOTS].add(first);)+
                 for v in 0..GROUP {
                     $(let $x = S::load($x.add(v * S::LANES));)+
                     y[v] = $value;
@@ -581,8 +351,29 @@ unsafe fn apply<S: Narrowing>(step: &Ready, at: (usize, usize), y: &mut [S; GROU
         }
         operations!(step, each, {
             for v in 0..GROUP {
-                y[v] = S::load(step.own.add(at.1 + v * S::LANES));
+                y[v] = S::load(own.add(v * S::LANES));
             }
         });
+        match step.rounds {
+            Rounds::Not => {}
+            Rounds::Half => {
+                for v in (0..GROUP).step_by(2) {
+                    [y[v], y[v + 1]] = S::rounded_two::<false>([y[v], y[v + 1]]);
+                }
+            }
+            Rounds::Brain => {
+                for v in (0..GROUP).step_by(2) {
+                    [y[v], y[v + 1]] = S::rounded_two::<true>([y[v], y[v + 1]]);
+                }
+            }
+        }
+        match kind {
+            Kind::F32 => {
+                for v in 0..GROUP {
+                    y[v].store(to.cast::<f32>().add(v * S::LANES));
+                }
+            }
+            kind => write(turns, kind, &y, to),
+        }
     }
 }
