@@ -210,7 +210,7 @@ const ALLOWED: &[(&str, &str, &str, &str)] = &[
     (
         "runtime",
         "kernels",
-        "contract conv gemm integer pool2d pool_lanes",
+        "contract conv gemm integer pool2d pool_lanes pool_parted",
         "panels and layouts are one format, and a convolution pools its own rows",
     ),
     (

@@ -83,7 +83,7 @@ fn circle(tr: &mut Tr<'_>, rows: &Val, columns: &Val, len: &Val, elem: Elem) -> 
 }
 
 /// The fewest complex numbers whose transform by products of matrices takes longer than another.
-const MANY: i64 = 64;
+const MANY: i64 = 128;
 
 /// Emits the discrete Fourier transform of real and imaginary parts along the last axis; `len` is
 /// the number of elements used.

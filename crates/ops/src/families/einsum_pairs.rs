@@ -7,7 +7,7 @@
 
 use relax_ir::{AttrValue, ExprId};
 
-use super::einsum::Equation;
+use super::einsum_equation::Equation;
 use crate::expand::{Build, Site};
 
 /// How many times the steps of the whole sum the pairs may take: they run in kernels.

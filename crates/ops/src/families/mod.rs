@@ -28,6 +28,7 @@ mod distinct;
 mod dyn_axes;
 mod dyn_image;
 mod einsum;
+mod einsum_equation;
 mod einsum_pairs;
 mod elementwise;
 mod extent_rules;

@@ -542,7 +542,7 @@ pub(super) fn all_class_boxes(te: &mut Te<'_>) -> Boxes {
                     // that are kept, until it has to.
                     let free = n.cell(own.gt(-1i64));
                     let other = n.cell(Ex::idx(0));
-                    let rest = free.scalar() & other.scalar().lt(&kept.scalar());
+                    let rest = free.scalar() & other.scalar().lt(kept.scalar());
                     n.if_(own.gt(0i64), |n| {
                         n.while_(rest, |n| {
                             let at = |f: i64| held.at(&[other.scalar(), Ex::idx(f)]);

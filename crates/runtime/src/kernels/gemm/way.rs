@@ -78,7 +78,7 @@ impl RxGemmF32 {
         let one = self.n == 1 && self.m > 1 && self.c_ld == 1 && self.epilogue.none();
         let lie = self.a_packed.is_null() && self.b_packed.is_null();
         let rows = self.a_cs == 1 && self.b_rs == 1;
-        (one && lie && rows).then(|| RxGemmF32 {
+        (one && lie && rows).then_some(RxGemmF32 {
             m: 1,
             n: self.m,
             a: self.b,
