@@ -47,31 +47,34 @@ class Module:
     def tir_argwhere_extents(p0: T.Buffer((p0_d0, T.int64(2)), "float32"), extents: T.Buffer((T.int64(1),), "int64")):
         T.func_attr({"tirx.noalias": True})
         count = T.sblock_alloc_buffer((), "int64")
+        places = T.sblock_alloc_buffer((((p0_d0 * T.int64(2)) + T.int64(1)), T.int64(2)), "int32")
         cell = T.sblock_alloc_buffer((), "int64")
-        count[()] = T.int64(0)
+        cell[()] = T.int64(0)
         for i0 in T.serial(p0_d0):
             for i1 in T.serial(T.int64(2)):
-                if (p0[i0, i1] != T.float32(0.0)):
-                    count[()] = (count[()] + T.int64(1))
+                places[cell[()], T.int64(0)] = T.Cast("int32", i0)
+                places[cell[()], T.int64(1)] = T.Cast("int32", i1)
+                cell[()] = (cell[()] + T.Cast("int64", (p0[i0, i1] != T.float32(0.0))))
+        count[()] = cell[()]
         extents[T.int64(0)] = count[()]
 
     @T.prim_func(private=True, s_tir=True)
     def tir_argwhere(p0: T.Buffer((p0_d0, T.int64(2)), "float32"), y: T.Buffer((extent0, T.int64(2)), "int32")):
         T.func_attr({"tirx.noalias": True})
         count = T.sblock_alloc_buffer((), "int64")
+        places = T.sblock_alloc_buffer((((p0_d0 * T.int64(2)) + T.int64(1)), T.int64(2)), "int32")
         cell = T.sblock_alloc_buffer((), "int64")
-        count[()] = T.int64(0)
+        cell[()] = T.int64(0)
         for i0 in T.serial(p0_d0):
             for i1 in T.serial(T.int64(2)):
-                if (p0[i0, i1] != T.float32(0.0)):
-                    count[()] = (count[()] + T.int64(1))
-        cell[()] = T.int64(0)
-        for i0_1 in T.serial(p0_d0):
-            for i1_1 in T.serial(T.int64(2)):
-                if (p0[i0_1, i1_1] != T.float32(0.0)):
-                    y[cell[()], T.int64(0)] = T.Cast("int32", i0_1)
-                    y[cell[()], T.int64(1)] = T.Cast("int32", i1_1)
-                    cell[()] = (cell[()] + T.int64(1))
+                places[cell[()], T.int64(0)] = T.Cast("int32", i0)
+                places[cell[()], T.int64(1)] = T.Cast("int32", i1)
+                cell[()] = (cell[()] + T.Cast("int64", (p0[i0, i1] != T.float32(0.0))))
+        count[()] = cell[()]
+        for i_i0, i_i1 in T.grid(extent0, T.int64(2)):
+            with T.sblock("y"):
+                i0_1, i1_1 = T.axis.remap("SS", [i_i0, i_i1])
+                y[i0_1, i1_1] = places[i0_1, i1_1]
 
     @R.function(private=True)
     def grow_else(n_1: R.Tensor((), dtype="int32"), x: R.Tensor((n, 2), dtype="float32")) -> R.Tensor((n, 2), dtype="float32"):

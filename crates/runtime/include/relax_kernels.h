@@ -205,7 +205,7 @@ typedef struct RxDepthwise3dF32 {
   const float *weight;            /* 184 */
   float *y;                       /* 192 */
   RxEpilogue epilogue;            /* 200: bias and scale are [o]; residual is laid out as y and may be y */
-} RxDepthwise3dF32;               /* 256 bytes */
+} RxDepthwise3dF32;               /* 264 bytes */
 int32_t rx_depthwise3d_f32(RxContext *ctx, const RxDepthwise3dF32 *conv);
 
 /* The transposed convolution (each input pixel times the window is added to the output at its place): channels first,

@@ -138,7 +138,7 @@ pub fn conv2d(s: &Priced<'_>) -> Option<f64> {
 fn filtering(c: f64, o: f64, oh: f64, ow: f64) -> Option<f64> {
     let (rows, columns) = ((oh / 4.0).ceil(), (ow / 4.0).ceil());
     let (tiles, pixels) = (rows * columns, oh * ow);
-    if c < 16.0 || o < 24.0 || tiles == 0.0 {
+    if c < 16.0 || o < 16.0 || tiles == 0.0 {
         return None;
     }
     let up = |n: f64, unit: f64| (n / unit).ceil() * unit;
@@ -147,8 +147,14 @@ fn filtering(c: f64, o: f64, oh: f64, ow: f64) -> Option<f64> {
     let high = (f64::from(160 << 10) / (36.0 * c * columns)).floor();
     let blocks = (rows / high.clamp(1.0, rows)).ceil();
     let minimal = match few {
-        true => 17.0 * lanes + 300.0 * blocks + (3600.0 / o + 1500.0 / c) * tiles,
-        false => 40.0 * lanes + 400.0 * blocks + (1450.0 / o + 750.0 / c) * tiles,
+        true => {
+            let transforms = 300.0 * blocks + (3600.0 / o + 1500.0 / c) * tiles;
+            17.0 * lanes * up(o, 16.0) / o + transforms
+        }
+        false => {
+            let transforms = 400.0 * blocks + (1450.0 / o + 750.0 / c) * tiles;
+            40.0 * lanes * up(o, 8.0) / o + transforms
+        }
     };
     let runs = (pixels / 16.0).ceil() + if ow % 16.0 == 0.0 { 0.0 } else { oh };
     let unfolded = 9.0 * (1.1 * up(pixels, 8.0) * up(o, 4.0) + 170.0 * runs) / o;

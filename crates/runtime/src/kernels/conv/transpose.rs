@@ -83,12 +83,17 @@ unsafe fn gather<S: Simd>(s: &Sizes, piece: &Piece, planes: usize) {
                 }
                 column += 1 + usize::from(both);
             }
-            let y = piece.y.add(o * s.oh * s.ow);
-            for row in rows.clone() {
+        }
+        let (above, left) = (
+            (piece.from * s.sh + rows.start).saturating_add_signed(-s.pt),
+            columns.start.saturating_add_signed(-s.pl),
+        );
+        for (k, row) in rows.clone().enumerate() {
+            // SAFETY: the row lies in the area and in the output.
+            unsafe {
                 let from = piece.area.add(row * wide + columns.start);
-                let above = (piece.from * s.sh + row).saturating_add_signed(-s.pt);
-                let left = columns.start.saturating_add_signed(-s.pl);
-                add_line::<S>(from, columns.len(), (y.add(above * s.ow + left), 1));
+                let y = piece.y.add((o * s.oh + above + k) * s.ow + left);
+                add_line::<S>(from, columns.len(), (y, 1));
             }
         }
     }

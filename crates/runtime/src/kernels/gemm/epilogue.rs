@@ -261,20 +261,20 @@ impl Target {
     #[inline(always)]
     pub unsafe fn line<S: Simd>(&self, row: usize) -> Line<S> {
         debug_assert!(!self.accumulate);
-        // SAFETY: `row` is a row of the result; scale, bias and residual have its rows.
-        unsafe {
-            let c = self.c.add(row * self.ld);
-            let Some(e) = &self.epilogue else {
-                return Line {
-                    c,
-                    residual: null(),
-                    offset: None,
-                    scale: None,
-                    bias: None,
-                    bounds: None,
-                    rounds: false,
-                };
+        let c = self.c.wrapping_add(row * self.ld);
+        let Some(e) = &self.epilogue else {
+            return Line {
+                c,
+                residual: null(),
+                offset: None,
+                scale: None,
+                bias: None,
+                bounds: None,
+                rounds: false,
             };
+        };
+        // SAFETY: `row` is a row of the result; offset, scale, bias and residual have its rows.
+        unsafe {
             let number = |from: *const f32| (!from.is_null()).then(|| S::splat(*from.add(row)));
             Line {
                 c,
