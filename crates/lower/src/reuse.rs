@@ -3,15 +3,13 @@
 //! A kernel that computes an element of its result from the same element of an argument may write
 //! into that argument's memory if it is dead afterwards. So may one whose result begins with the
 //! argument and extends it along the first axis (a cache that grows by a row), where the argument's
-//! block is large enough, and one that only gives the argument other extents (a reshape). So may a
-//! convolution whose epilogue adds the argument, where its kernel
+//! block is large enough. So may a convolution whose epilogue adds the argument, where its kernel
 //! writes each element once: the back end decides which do. That it is the last use is determined
 //! here; that the tensor has no other owners is checked at run time, by its reference count.
 //! Everything else is left to the heap: dead values are released at once, and their blocks serve
 //! the next tensors of that size.
 
 use relax_loops::epilogue::{self, Fused};
-use relax_loops::select::copies;
 use relax_loops::{Buf, Ex, ExKind, Hint, Program, Stage, visit_expr};
 
 use crate::lir::{Alloc, Inst, KernelDef, KernelId, LFunc};
@@ -68,7 +66,7 @@ pub(crate) fn plan(f: &mut LFunc, kernels: &Arena<KernelId, KernelDef>) {
 
 /// Returns for each output the inputs whose memory it may reuse: those of its element type and
 /// extents that only its own stage reads, each element for the same element of the output; and
-/// whether the output has other extents.
+/// whether the output is longer.
 fn element_wise(p: &Program) -> Vec<Vec<(usize, bool)>> {
     (p.outputs.iter())
         .map(|&o| {
@@ -92,7 +90,7 @@ fn may_share(p: &Program, out: Buf, input: Buf) -> bool {
     let (o, i) = (&p.bufs[out], &p.bufs[input]);
     let fits = o.shape == i.shape || same_rows(&o.shape, &i.shape);
     if o.dtype != i.dtype || !fits {
-        return reshapes(p, out, input);
+        return false;
     }
     if !p.hints.is_empty() {
         return o.shape == i.shape && is_residual(p, out, input);
@@ -126,13 +124,6 @@ fn may_share(p: &Program, out: Buf, input: Buf) -> bool {
         }
     }
     writers == 1
-}
-
-/// Returns whether all that a program does is to give an input other extents. Tensors of rank 0 are of
-/// another kind.
-fn reshapes(p: &Program, out: Buf, input: Buf) -> bool {
-    let whole = copies::reshaped(p).is_some_and(|k| p.inputs[k] == input);
-    whole && !p.bufs[out].shape.is_empty()
 }
 
 /// Returns whether the only use of an input is as the residual of the convolution that writes an

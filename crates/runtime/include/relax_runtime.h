@@ -272,10 +272,10 @@ RxObject *rx_alloc_tensor(RxContext *ctx, DLDataType dtype, int32_t ndim, const 
 RxObject *rx_reuse_tensor(RxContext *ctx, RxObject *dead, DLDataType dtype, int32_t ndim,
                           const int64_t *shape);
 /* The same for results that begin with the elements of `dead` and go on along the first axis, where its block
- * has room, or have them under other extents; these change when rx_tensor_grown says so. */
+ * has room; the extents change when rx_tensor_grown says so. */
 RxObject *rx_grow_tensor(RxContext *ctx, RxObject *dead, DLDataType dtype, int32_t ndim,
                          const int64_t *shape);
-void rx_tensor_grown(RxObject *tensor, int32_t ndim, const int64_t *shape);
+void rx_tensor_grown(RxObject *tensor, const int64_t *shape);
 RxObject *rx_alloc_tuple(RxContext *ctx, uint32_t fields);
 RxObject *rx_alloc_adt(RxContext *ctx, uint32_t tag, uint32_t fields);
 RxObject *rx_alloc_closure(RxContext *ctx, uint32_t arity, uint32_t captures);

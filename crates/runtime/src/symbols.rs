@@ -49,7 +49,7 @@ mod listed {
         crate::capi::tensors =>
             rx_alloc_tensor(_, _, _, _) rx_tensor_copy(_, _, _, _, _)
             rx_tensor_borrow(_, _, _, _, _) rx_tensor_unique(_, _)
-            rx_reuse_tensor(_, _, _, _, _) rx_grow_tensor(_, _, _, _, _) rx_tensor_grown(_, _, _);
+            rx_reuse_tensor(_, _, _, _, _) rx_grow_tensor(_, _, _, _, _) rx_tensor_grown(_, _);
         crate::capi::views =>
             rx_tensor_view(_, _, _, _, _, _) rx_tensor_reshape(_, _, _, _)
             rx_place_tensor(_, _, _, _, _, _);

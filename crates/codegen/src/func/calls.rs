@@ -80,8 +80,7 @@ impl Emit<'_, '_, '_, '_> {
                 // The kernel read the argument's old extents.
                 let extents: Vec<Value> = out.dims.iter().map(|d| self.dim(d)).collect();
                 let dims = words(self.b, &extents);
-                let rank = self.int32(extents.len() as i64);
-                self.call(abi::rx_tensor_grown, &[v, rank, dims]);
+                self.call(abi::rx_tensor_grown, &[v, dims]);
             }
             self.set(dst, v);
         }

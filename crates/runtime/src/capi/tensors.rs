@@ -156,8 +156,7 @@ pub unsafe extern "C" fn rx_reuse_tensor(
 }
 
 /// Returns a tensor with uninitialised elements for a result that begins with the elements of
-/// `dead` and extends it along the first axis, or has them under other extents: see [`grow::grow`].
-/// [`rx_tensor_grown`] follows.
+/// `dead` and extends it along the first axis: see [`grow::grow`]. [`rx_tensor_grown`] follows.
 ///
 /// # Safety
 /// `ctx` is a context; `dead` is a live value; `shape` has `ndim` elements.
@@ -181,13 +180,13 @@ pub unsafe extern "C" fn rx_grow_tensor(
 /// # Safety
 /// `object` is a tensor that [`rx_grow_tensor`] returned for these extents.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_tensor_grown(object: *mut RxObject, ndim: i32, shape: *const i64) {
+pub unsafe extern "C" fn rx_tensor_grown(object: *mut RxObject, shape: *const i64) {
     let Some(tensor) = NonNull::new(object.cast::<RxTensor>()) else {
         return;
     };
-    // SAFETY: a live tensor, which `rx_grow_tensor` returned for these extents.
+    // SAFETY: a live tensor, which `rx_grow_tensor` returned for as many extents as its rank.
     unsafe {
-        let dims = dims(ndim, shape);
+        let dims = dims(tensor.as_ref().ndim, shape);
         grow::grown(tensor, dims.extents());
     }
 }

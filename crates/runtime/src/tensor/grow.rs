@@ -1,4 +1,4 @@
-//! Tensors that reuse the memory of a dead one, and those that grow or take other extents in place.
+//! Tensors that reuse the memory of a dead one, and those that grow in place.
 
 use super::{Dims, Made, alloc, block, byte_size};
 use crate::context::RxContext;
@@ -47,10 +47,9 @@ fn may_grow(t: &RxTensor) -> bool {
 }
 
 /// Returns a tensor with uninitialised elements for a result that begins with the elements of
-/// `dead` and extends it along the first axis, or that has the same elements under other extents:
-/// `dead` itself, with one more reference, when it has no other references and its block is large
-/// enough, and a new one otherwise. Its extents are still the old ones then, so that the computation
-/// of the result can read them; [`grown`] follows.
+/// `dead` and extends it along the first axis: `dead` itself, with one more reference, when it has
+/// no other references and its block is large enough, and a new one otherwise. Its extents are
+/// still the old ones then, so that the computation of the result can read them; [`grown`] follows.
 ///
 /// A tensor that grows by little will grow again: a new block has half as much spare capacity, so
 /// that a sequence of appended rows copies each row a bounded number of times.
@@ -68,29 +67,17 @@ pub unsafe fn grow(
 ) -> Made {
     // SAFETY: null or a live value.
     let t = unsafe { tensor(dead) };
-    let same = |t: &&RxTensor| may_grow(t) && t.dtype == dtype;
+    let same = |t: &&RxTensor| may_grow(t) && t.dtype == dtype && t.ndim == dims.rank;
     let Some(t) = t.filter(same) else {
-        return alloc(context, dtype, dims);
-    };
-    let Ok(bytes) = byte_size(dtype, dims) else {
         return alloc(context, dtype, dims);
     };
     let larger = match (t.extents(), dims.extents) {
         ([old, inner @ ..], [new, rest @ ..]) => inner == rest && new >= old,
         _ => false,
     };
-    if !larger {
-        // The extents lie before the elements; a tensor of rank 0 is of another kind.
-        let room = t.data.addr().saturating_sub(t.shape.addr()) / size_of::<i64>();
-        let fits = (1..=room).contains(&dims.extents.len()) && !t.shape.is_null();
-        let again = bytes == t.nbytes && fits;
-        if again && let Some(this) = NonNull::new(dead) {
-            // SAFETY: a live tensor.
-            unsafe { retain(dead) };
-            return Ok(this.cast());
-        }
+    let (true, Ok(bytes)) = (larger, byte_size(dtype, dims)) else {
         return alloc(context, dtype, dims);
-    }
+    };
     let this = NonNull::from(t);
     // SAFETY: a live value of this context's heap, with the class of its block in its header. The
     // block stays in use: it is not released here.
@@ -109,16 +96,15 @@ pub unsafe fn grow(
     block(context, dtype, dims, Some(spare))
 }
 
-/// Gives a tensor the extents that it has grown to, or takes.
+/// Gives a tensor the extents that it has grown to.
 ///
 /// # Safety
 /// [`grow`] returned `tensor` for these extents, and nobody else uses it.
 pub unsafe fn grown(tensor: NonNull<RxTensor>, extents: &[i64]) {
-    // SAFETY: the tensor's block has room for these extents, behind the header and apart from
-    // `extents`, and for the elements.
+    // SAFETY: the tensor's block has room for as many extents as its rank says, behind the header
+    // and apart from `extents`, and for the elements.
     unsafe {
         let t = tensor.as_ptr();
-        (*t).ndim = extents.len() as i32;
         (*t).nbytes = (extents.iter()).fold((*t).dtype.size(), |n, &d| n * d as u64);
         (*t).shape
             .copy_from_nonoverlapping(extents.as_ptr(), extents.len());
@@ -148,41 +134,6 @@ mod tests {
             super::grown(to, &shape);
             release(ctx, tensor);
             to.as_ptr().cast()
-        }
-    }
-
-    #[test]
-    fn other_extents_take_over_the_elements() {
-        let ctx = RxContext::create();
-        // SAFETY: every reference is given back before the context.
-        unsafe {
-            let first = alloc(&mut *ctx, DLDataType::F32, [4, 6][..].into());
-            let first: *mut RxObject = first.expect("there is memory").as_ptr().cast();
-            for shape in [&[2, 3, 4][..], &[24], &[1, 2, 1, 3, 4]] {
-                let again = grow(&mut *ctx, first, DLDataType::F32, shape.into());
-                let again = again.expect("there is memory");
-                assert_eq!(again.as_ptr().cast(), first);
-                super::grown(again, shape);
-                release(ctx, first);
-                assert_eq!(again.as_ref().extents(), shape);
-                assert_eq!(again.as_ref().nbytes, 96);
-            }
-            // Others hold it, it has other elements, or no room for so many extents.
-            retain(first);
-            let shared = grow(&mut *ctx, first, DLDataType::F32, [24, 1][..].into());
-            release(ctx, first);
-            let fewer = grow(&mut *ctx, first, DLDataType::F32, [23][..].into());
-            let ones = [[1; 40], [24; 40]].concat();
-            let long = grow(&mut *ctx, first, DLDataType::F32, ones[..41].into());
-            for other in [shared, fewer, long] {
-                let other: *mut RxObject = other.expect("there is memory").as_ptr().cast();
-                assert_ne!(other, first);
-                release(ctx, other);
-            }
-            release(ctx, first);
-            assert_eq!((*ctx).heap.stats.live_objects, 0);
-            (*ctx).close();
-            RxContext::settle(ctx);
         }
     }
 
