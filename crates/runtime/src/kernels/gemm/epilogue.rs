@@ -108,6 +108,16 @@ impl RxEpilogue {
         Some(Bounds { lo, hi, nan })
     }
 
+    /// The bounds of the activation in all lanes.
+    ///
+    /// # Safety
+    /// The instruction set of `S` is enabled.
+    #[inline(always)]
+    unsafe fn bounds_in_lanes<S: Simd>(&self) -> Option<Bounds<S>> {
+        // SAFETY: as the caller promises.
+        Some(unsafe { self.bounds()?.splat() })
+    }
+
     /// Leaves out what is for the first rows or columns, by `bias_axis`.
     ///
     /// # Safety
@@ -285,10 +295,7 @@ impl Target {
                 offset: number(e.offset),
                 scale: number(e.scale),
                 bias: number(e.bias),
-                bounds: match e.bounds() {
-                    Some(bounds) => Some(bounds.splat()),
-                    None => None,
-                },
+                bounds: e.bounds_in_lanes(),
                 rounds: e.rounds(),
             }
         }
@@ -350,10 +357,7 @@ impl Target {
     ) {
         let e = self.epilogue.unwrap_or_default();
         // SAFETY: the instruction set of `S` is enabled here.
-        let bounds = match e.bounds() {
-            Some(bounds) => Some(unsafe { bounds.splat::<S>() }),
-            None => None,
-        };
+        let bounds = unsafe { e.bounds_in_lanes::<S>() };
         for i in 0..rows {
             for column in (0..columns).step_by(S::LANES) {
                 let n = (columns - column).min(S::LANES);
