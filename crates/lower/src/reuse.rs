@@ -12,7 +12,7 @@
 use relax_loops::epilogue::{self, Fused};
 use relax_loops::{Buf, Ex, ExKind, Hint, Program, Stage, visit_expr};
 
-use crate::lir::{Alloc, Inst, KernelDef, KernelId, LFunc};
+use crate::lir::{Inst, KernelDef, KernelId, LFunc};
 use relax_base::Arena;
 use rustc_hash::FxHashMap;
 
@@ -42,9 +42,8 @@ pub(crate) fn plan(f: &mut LFunc, kernels: &Arena<KernelId, KernelDef>) {
                 .or_insert_with(|| element_wise(&kernels[*kernel].program));
             let mut taken = Vec::new();
             for (out, fit) in given.iter_mut().zip(&*fit) {
-                // A view lies in its argument's memory as it is, and a place is one that is given.
-                let free = |out: &&mut Alloc| out.view.is_none() && out.place.is_none();
-                let Some(out) = out.as_mut().filter(free) else {
+                // A view lies in its argument's memory as it is.
+                let Some(out) = out.as_mut().filter(|out| out.view.is_none()) else {
                     continue;
                 };
                 let place = fit

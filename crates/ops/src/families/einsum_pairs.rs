@@ -59,14 +59,12 @@ pub(super) fn in_pairs(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
         steps: 0.0,
     };
     let summed = (extents.iter()).any(|(c, _)| !pairs.output.contains(c));
-    let alone =
-        (0..pairs.left.len()).any(|k| pairs.kept(&[k]).len() < distinct(&pairs.left[k].axes).len());
+    let alone = (0..pairs.left.len()).any(|k| pairs.summed_alone(k).is_some());
     if !summed || !(alone || pairs.left.len() > 2) {
         return None;
     }
     for k in 0..pairs.left.len() {
-        if pairs.kept(&[k]).len() < distinct(&pairs.left[k].axes).len() {
-            let to = pairs.kept(&[k]);
+        if let Some(to) = pairs.summed_alone(k) {
             pairs.join(b, &[k], to);
         }
     }
@@ -109,6 +107,12 @@ impl Pairs<'_> {
                 || (others.filter(|(k, _)| !which.contains(k))).any(|(_, o)| o.axes.contains(c))
         });
         all
+    }
+
+    /// The letters that are left of an operand that has others alone, which are summed over.
+    fn summed_alone(&self, k: usize) -> Option<Vec<char>> {
+        let kept = self.kept(&[k]);
+        (kept.len() < self.together(&[k]).len()).then_some(kept)
     }
 
     /// The values that some letters take together.

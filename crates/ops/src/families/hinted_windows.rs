@@ -66,10 +66,21 @@ fn conv(hint: &Hint, site: &HintSite<'_>, axes: usize) -> Calls {
     let taps = site.shape(weight).iter().skip(first).take(axes);
     let taps: Option<Vec<i64>> = taps.map(|n| n.as_int()).collect();
     let declared = channels.zip(taps).filter(|_| groups > 1);
+    spelled([data, weight], &attrs, layouts, declared)
+}
+
+/// The calls with these attributes, in each of the layouts, without and with what may be declared: the
+/// channels of the result, and the extents of the window.
+fn spelled(
+    operands: [Buf; 2],
+    attrs: &[(&'static str, AttrValue)],
+    layouts: &[Option<(&str, &str)>],
+    declared: Option<(i64, Vec<i64>)>,
+) -> Calls {
     let mut calls = Vec::new();
     for declared in [None, declared] {
         for layout in layouts {
-            let mut attrs = attrs.clone();
+            let mut attrs = attrs.to_vec();
             if let Some((of_data, of_weight)) = layout {
                 attrs.push(("data_layout", AttrValue::Str((*of_data).into())));
                 attrs.push(("kernel_layout", AttrValue::Str((*of_weight).into())));
@@ -78,7 +89,7 @@ fn conv(hint: &Hint, site: &HintSite<'_>, axes: usize) -> Calls {
                 ints_one(&mut attrs, "channels", *channels);
                 attrs.push(("kernel_size", AttrValue::ints(taps)));
             }
-            calls.push(HintedCall::new([data, weight], attrs));
+            calls.push(HintedCall::new(operands, attrs));
         }
     }
     calls
@@ -119,27 +130,13 @@ pub(super) fn conv3d(hint: &Hint, site: &HintSite<'_>) -> Calls {
     ints(&mut attrs, "dilation", &dilation, 1);
     ints_one(&mut attrs, "groups", groups);
     out_dtype(&mut attrs, site, data);
-    let layouts: &[Option<&str>] = match last {
+    let layouts: &[Option<(&str, &str)>] = match last {
         false => &[None],
-        true => &[Some("DHWIO"), Some("DHWOI")],
+        true => &[Some(("NDHWC", "DHWIO")), Some(("NDHWC", "DHWOI"))],
     };
     // Whether a weight has several results for each channel is told by their number.
-    let mut calls = Vec::new();
-    for declared in [None, taps.map(|taps| (all, taps))] {
-        for layout in layouts {
-            let mut attrs = attrs.clone();
-            if let Some(of_weight) = layout {
-                attrs.push(("data_layout", AttrValue::Str("NDHWC".into())));
-                attrs.push(("kernel_layout", AttrValue::Str((*of_weight).into())));
-            }
-            if let Some((channels, taps)) = &declared {
-                ints_one(&mut attrs, "channels", *channels);
-                attrs.push(("kernel_size", AttrValue::ints(taps)));
-            }
-            calls.push(HintedCall::new([data, weight], attrs));
-        }
-    }
-    calls
+    let declared = taps.map(|taps| (all, taps));
+    spelled([data, weight], &attrs, layouts, declared)
 }
 
 /// A transposed convolution over `axes` axes. What is cropped at the ends, and what is added there,

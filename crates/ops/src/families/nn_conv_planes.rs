@@ -103,11 +103,7 @@ fn reshape(b: &mut dyn Build, x: ExprId, shape: &[i64]) -> ExprId {
 pub(super) fn of_volume(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     let [x, w] = *site.args.first_chunk()?;
     let float = |e| b.dtype(e) == Some(DType::F32);
-    let same = match site.value("out_dtype") {
-        AttrValue::DType(d) => d.is_void() || d == DType::F32,
-        _ => true,
-    };
-    let floats = same && float(x) && float(w) && float(site.call);
+    let floats = float(x) && float(w) && float(site.call);
     floats.then(|| convolved(b, site, &Operands::Floats([x, w])))?
 }
 

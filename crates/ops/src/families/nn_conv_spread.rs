@@ -86,12 +86,9 @@ pub(super) fn of_call(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
 
 /// Rewrites a call of `nn.conv3d_transpose` of float32.
 pub(super) fn of_volume(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
-    let same = match site.value("out_dtype") {
-        AttrValue::DType(d) => d.is_void() || d == DType::F32,
-        _ => true,
-    };
     let operands = site.args.first_chunk::<2>()?;
-    same.then(|| convolved(b, site, operands, AttrValue::None))?
+    let float = b.dtype(site.call) == Some(DType::F32);
+    float.then(|| convolved(b, site, operands, AttrValue::None))?
 }
 
 /// `nn.conv1d_transpose`, `nn.conv2d_transpose` and `nn.conv3d_transpose`. The operator that takes

@@ -72,6 +72,12 @@ fn widens(edit: &Edit<'_>, call: ExprId) -> bool {
     first.is_some_and(|first| size(call) > size(first))
 }
 
+/// Emits a reshape for the call `at`.
+fn reshape(edit: &mut Edit<'_>, x: ExprId, extents: AttrValue, at: ExprId) -> ExprId {
+    let span = edit.m.span(at);
+    edit.call("reshape", &[x], &[("newshape", extents)], span)
+}
+
 /// Returns whether anything between a call and the product before its first operand has other users.
 fn shared(edit: &Edit<'_>, call: ExprId, users: &FxHashMap<ExprId, u32>) -> bool {
     let mut e = call;
@@ -132,22 +138,14 @@ impl Spread {
         let ones = self.parts.iter().map(|&(n, own)| if own { n } else { 1 });
         let (ones, whole): (Vec<i64>, Vec<i64>) =
             (ones.collect(), self.parts.iter().map(|p| p.0).collect());
-        let reshape = |edit: &mut Edit<'_>, x, extents: &[i64]| {
-            edit.call(
-                "reshape",
-                &[x],
-                &[("newshape", AttrValue::ints(extents))],
-                span,
-            )
-        };
-        all = reshape(edit, all, &ones);
+        all = reshape(edit, all, AttrValue::ints(&ones), at);
         all = edit.call(
             "broadcast_to",
             &[all],
             &[("shape", AttrValue::ints(&whole))],
             span,
         );
-        reshape(edit, all, &[product(&self.parts)])
+        reshape(edit, all, AttrValue::ints(&[product(&self.parts)]), at)
     }
 }
 
@@ -284,11 +282,8 @@ impl Moved {
             Some(inner) => inner.from,
             None => e,
         };
-        let (extents, span) = (
-            AttrValue::array(old.into_iter().map(AttrValue::dim)),
-            edit.m.span(at),
-        );
-        Some(edit.call("reshape", &[e], &[("newshape", extents)], span))
+        let extents = AttrValue::array(old.into_iter().map(AttrValue::dim));
+        Some(reshape(edit, e, extents, at))
     }
 
     /// Makes numbers along an axis after, which a tensor consists of, numbers along an axis before: of
@@ -300,20 +295,19 @@ impl Moved {
         axis: usize,
         at: ExprId,
     ) -> Option<ExprId> {
-        let (n, span) = (self.new[axis].as_const()?, edit.m.span(at));
+        let n = self.new[axis].as_const()?;
         let mut spreads = Vec::new();
         let [axis] = self.before(&[axis], &mut spreads)?[..] else {
             return None;
         };
-        let line = [("newshape", AttrValue::ints(&[n]))];
-        let mut all = edit.call("reshape", &[e], &line, span);
+        let mut all = reshape(edit, e, AttrValue::ints(&[n]), at);
         for spread in spreads {
             all = spread.of(edit, all, at);
         }
         let mut old = vec![Dim::ONE; self.old.len() - axis];
         old[0] = self.old[axis].clone();
         let extents = AttrValue::array(old.into_iter().map(AttrValue::dim));
-        Some(edit.call("reshape", &[all], &[("newshape", extents)], span))
+        Some(reshape(edit, all, extents, at))
     }
 
     /// Makes a value of the shape before that of the shape after.

@@ -1,7 +1,7 @@
 //! A channel with its padding around it, columns sorted by their remainder modulo the stride, so
 //! that the inputs of adjacent outputs are adjacent and no position needs a check.
 
-use crate::kernels::simd::Simd;
+use crate::kernels::simd::{Simd, load_two};
 
 /// The parameters of a window that slides over an image.
 #[derive(Clone, Copy)]
@@ -161,12 +161,7 @@ impl Padded {
                         }
                         let (done, rest) = (count / whole * whole, count % whole);
                         if rest > 0 {
-                            let from = from.add(done);
-                            let second = S::load_part(
-                                from.wrapping_add(S::LANES),
-                                rest.saturating_sub(S::LANES),
-                            );
-                            let first = S::load_part(from, rest.min(S::LANES));
+                            let (first, second) = load_two::<S>(from.add(done), rest);
                             let (even, odd) = S::unzip(first, second);
                             even.store_part(a.add(done / 2), rest.div_ceil(2));
                             odd.store_part(b.add(done / 2), rest / 2);

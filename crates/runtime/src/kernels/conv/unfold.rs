@@ -3,7 +3,7 @@
 use super::Sizes;
 use crate::kernels::gemm::tile::{COLS, ROWS};
 use crate::kernels::padded::Padded;
-use crate::kernels::simd::Simd;
+use crate::kernels::simd::{Simd, load_two};
 use std::ops::Range;
 
 /// Adjacent output pixels of a group of 16.
@@ -178,21 +178,6 @@ unsafe fn copy_line<S: Simd>(from: *const f32, to: *mut f32) {
     }
 }
 
-/// Reads every second float; nothing behind the last of them.
-#[inline(always)]
-unsafe fn every_second<S: Simd>(from: *const f32, n: usize) -> S {
-    let read = 2 * n - 1;
-    // SAFETY: there are `n` floats, two apart.
-    unsafe {
-        let first = S::load_part(from, read.min(S::LANES));
-        let second = match read.checked_sub(S::LANES) {
-            Some(more @ 1..) => S::load_part(from.add(S::LANES), more),
-            _ => first,
-        };
-        S::unzip(first, second).0
-    }
-}
-
 #[inline(always)]
 unsafe fn copy_run<S: Simd>((from, step): (*const f32, usize), to: *mut f32, len: usize) {
     // SAFETY: both have `len` floats, those of the first `step` apart.
@@ -204,7 +189,9 @@ unsafe fn copy_run<S: Simd>((from, step): (*const f32, usize), to: *mut f32, len
         if step == 2 {
             for lane in (0..len).step_by(S::LANES) {
                 let n = (len - lane).min(S::LANES);
-                every_second::<S>(from.add(2 * lane), n).store_part(to.add(lane), n);
+                // Nothing is read behind the last of them.
+                let (first, second) = load_two::<S>(from.add(2 * lane), 2 * n - 1);
+                S::unzip(first, second).0.store_part(to.add(lane), n);
             }
             return;
         }

@@ -26,18 +26,6 @@ pub struct Bounds<T> {
 }
 
 impl Bounds<f32> {
-    /// Clamps a number as the vectors do (`a > b ? a : b`).
-    #[inline(always)]
-    pub fn of(self, x: f32) -> f32 {
-        let max = |a: f32, b: f32| if a > b { a } else { b };
-        let min = |a: f32, b: f32| if a < b { a } else { b };
-        match self.nan {
-            OfNan::Low => min(max(x, self.lo), self.hi),
-            OfNan::High => max(min(x, self.hi), self.lo),
-            OfNan::Nan => min(self.hi, max(self.lo, x)),
-        }
-    }
-
     /// The same bounds in all lanes.
     ///
     /// # Safety

@@ -296,6 +296,21 @@ pub unsafe trait Simd: Copy {
     unsafe fn of_halves(from: *const i8) -> (Self, Self);
 }
 
+/// Reads `n` floats, of two vectors at most; lanes beyond them are 0.
+///
+/// # Safety
+/// There are as many.
+#[inline(always)]
+pub(super) unsafe fn load_two<S: Simd>(from: *const f32, n: usize) -> (S, S) {
+    // SAFETY: as the caller promises; of the second vector, nothing may be left.
+    unsafe {
+        (
+            S::load_part(from, n.min(S::LANES)),
+            S::load_part(from.wrapping_add(S::LANES), n.saturating_sub(S::LANES)),
+        )
+    }
+}
+
 /// Returns `y`, a logarithm of `x`, or its special value for 0, negative numbers, infinity and what
 /// is no number.
 #[inline(always)]
